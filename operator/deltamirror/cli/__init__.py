@@ -1,0 +1,1 @@
+"""The `deltamirror` command: the engine without a cluster."""

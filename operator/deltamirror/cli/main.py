@@ -1,0 +1,135 @@
+"""The commands, their options and their exit status.
+
+0 done, or nothing to do · 2 bad input · 3 needs a person · 4 worth trying again
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from deltamirror import __version__, api
+from deltamirror.cli.bars import Bars
+from deltamirror.cli.words import describe_plan, describe_result
+from deltamirror.delta import features
+from deltamirror.errors import Fault, Kind
+from deltamirror.mirror import Settings, Sync
+from deltamirror.sharing import Profile, ProfileInvalid, SharingClient
+from deltamirror.store import S3Options, Store, open_store
+
+_manifest = click.option(
+    "-f",
+    "--filename",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Manifest with a SharedTable.",
+)
+_profile = click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    envvar="DELTA_SHARING_PROFILE",
+    help="Profile file of the provider, in place of the Secret that a cluster would read. [env: DELTA_SHARING_PROFILE]",
+)
+_output = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="deltamirror")
+def cli() -> None:
+    """Your own Delta table of a table that somebody shares with you."""
+
+
+@cli.command()
+@_manifest
+@_profile
+@_output
+@click.option("--full", is_flag=True, help="List the source even if its version stands still.")
+def sync(filename: Path, profile: Path | None, output: str, full: bool) -> None:
+    """Make the mirror equal to its source, once.
+
+    Credentials of the destination come from the environment (AWS_ACCESS_KEY_ID, …).
+    """
+    shared = api.load(filename)
+    store = _store(shared)
+    with _client(profile) as client, Bars(_console()) as bars:
+        _say(f"[bold]{shared.table}[/] → [bold]{shared.spec.destination.uri}[/]")
+        result = Sync(client, store, Settings.of(shared), bars).run(full=full)
+    if output == "json":
+        click.echo(json.dumps(result.to_dict()))
+    _say(describe_result(result))
+
+
+@cli.command()
+@_manifest
+@_profile
+@_output
+def plan(filename: Path, profile: Path | None, output: str) -> None:
+    """Show what a sync would do, without doing it."""
+    shared = api.load(filename)
+    store = _store(shared)
+    with _client(profile) as client:
+        planned = Sync(client, store, Settings.of(shared)).plan()
+    if output == "json":
+        click.echo(
+            json.dumps(
+                {
+                    "sourceVersion": planned.source_version,
+                    "filesToCopy": len(planned.files),
+                    "bytesToCopy": planned.bytes_to_copy,
+                    "deletionVectorsToCopy": len(planned.vectors),
+                    "filesAdded": len(planned.adds),
+                    "filesRemoved": len(planned.removes),
+                    "schemaChange": planned.metadata is not None,
+                    "dropped": planned.dropped,
+                }
+            )
+        )
+    else:
+        click.echo(describe_plan(planned))
+
+
+def run() -> None:
+    """The entry point: faults become a sentence and an exit status, never a traceback."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        _say("[yellow]stopped[/]; a sync that is started again goes on where this one was")
+        sys.exit(130)
+    except Fault as fault:
+        _console().print(f"[bold red]error:[/] {fault}", highlight=False, soft_wrap=True)
+        sys.exit(exit_status(fault))
+
+
+def exit_status(fault: Fault) -> int:
+    if isinstance(fault, (api.ManifestError, ProfileInvalid)):
+        return 2
+    return 3 if fault.kind is Kind.STALLING else 4
+
+
+def _client(profile: Path | None) -> SharingClient:
+    if profile is None:
+        raise ProfileInvalid("which provider? give its profile file with --profile, or in DELTA_SHARING_PROFILE")
+    return SharingClient(Profile.from_file(profile), features.readable())
+
+
+def _store(shared: api.SharedTable) -> Store:
+    destination = shared.spec.destination
+    options = S3Options(destination.s3.endpoint, destination.s3.region, destination.s3.kms_key_id)
+    return open_store(destination.uri, environment=os.environ, s3=options)
+
+
+def _console() -> Console:
+    """People read on standard error; standard output is for what was asked for."""
+    return Console(stderr=True)
+
+
+def _say(text: str) -> None:
+    _console().print(text, highlight=False, soft_wrap=True)
