@@ -35,6 +35,10 @@ class ObjectInfo:
     modified: datetime
 
 
+_REJECTED = {"AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"}
+"""Codes of S3 that are about who we are, whatever status they come with."""
+
+
 class Store:
     def __init__(self, uri: str, backend: ObjectStore) -> None:
         self.uri = uri
@@ -98,7 +102,8 @@ class Store:
         code = _first(r"<Code>(\w+)</Code>", text)
         if code == "NoSuchBucket":
             return StoreNotFound(f"{self.uri} does not exist: create the bucket first, or correct destination.uri")
-        if isinstance(error, (obs.UnauthenticatedError, obs.PermissionDeniedError, PermissionError)):
+        denied = isinstance(error, (obs.UnauthenticatedError, obs.PermissionDeniedError, PermissionError))
+        if denied or code in _REJECTED:
             return StoreDenied(
                 f"{self.uri} refuses to let us {doing} ({code or 'access denied'}): check the credentials of the destination"
             )
