@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sharing_provider import Provider
 
+from sharing_provider import Provider
 from tests.data import TABLES, expected
 from tests.servers.processes import free_port
 from tests.servers.s3 import S3Server

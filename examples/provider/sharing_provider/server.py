@@ -1,0 +1,267 @@
+"""The sharing protocol over HTTP: one method per endpoint, held to what the reference server answers.
+
+Reading logs and signing URLs blocks, so both happen in threads; the event loop only moves bytes. Answers are
+streamed a batch of lines at a time: a table of a hundred thousand files is never one string.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+
+import msgspec
+from aiohttp import web
+from botocore.credentials import Credentials
+
+from deltamirror.delta.snapshot import Snapshot
+from sharing_provider import lines, requests, tables, tokens
+from sharing_provider.catalog import MAX_RESULTS, Catalog, Item, Page
+from sharing_provider.config import Config
+from sharing_provider.errors import InvalidParameter, Refusal
+from sharing_provider.predicate import partition_filter
+from sharing_provider.tables import SharedTable
+from sharing_provider.tokens import RefreshToken
+from sharing_provider.urls import FILES, FileSigner, FileUrls, S3Signer, Signer, s3_credentials, store_error
+
+PREFIX = "/delta-sharing"
+REFRESH_TOKEN_LIFETIME = 3600
+BATCH = 500
+
+_TABLE = PREFIX + "/shares/{share}/schemas/{schema}/tables/{table}"
+_logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a table endpoint sends: a status of 200, headers, and lines that are made while they are sent."""
+
+    headers: Mapping[str, str]
+    lines: Iterator[bytes]
+
+
+class Server:
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._catalog = Catalog(config)
+        self._file_urls = FileUrls(config.url_lifetime_seconds)
+        everything = (table for share in config.shares for schema in share.schemas for table in schema.tables)
+        self._tables = {table: SharedTable(table, config) for table in everything}
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[self._explain, self._authorize])
+        app.router.add_get(f"{PREFIX}/shares", self.list_shares)
+        app.router.add_get(f"{PREFIX}/shares/{{share}}", self.get_share)
+        app.router.add_get(f"{PREFIX}/shares/{{share}}/schemas", self.list_schemas)
+        app.router.add_get(f"{PREFIX}/shares/{{share}}/schemas/{{schema}}/tables", self.list_tables)
+        app.router.add_get(f"{PREFIX}/shares/{{share}}/all-tables", self.list_all_tables)
+        app.router.add_get(f"{_TABLE}/version", self.get_version)
+        app.router.add_get(f"{_TABLE}/metadata", self.get_metadata)
+        app.router.add_post(f"{_TABLE}/query", self.query)
+        app.router.add_get(FILES + "/{share}/{schema}/{table}/{path:.+}", self.get_file)
+        return app
+
+    async def list_shares(self, request: web.Request) -> web.Response:
+        return _json(self._catalog.shares(*_paging(request)))
+
+    async def get_share(self, request: web.Request) -> web.Response:
+        return _json({"share": Item(self._catalog.share(request.match_info["share"]).name)})
+
+    async def list_schemas(self, request: web.Request) -> web.Response:
+        return _json(self._catalog.schemas(request.match_info["share"], *_paging(request)))
+
+    async def list_tables(self, request: web.Request) -> web.Response:
+        names = request.match_info
+        return _json(self._catalog.tables(names["share"], names["schema"], *_paging(request)))
+
+    async def list_all_tables(self, request: web.Request) -> web.Response:
+        return _json(self._catalog.all_tables(request.match_info["share"], *_paging(request)))
+
+    async def get_version(self, request: web.Request) -> web.Response:
+        table = self._table(request)
+        timestamp = request.query.get("startingTimestamp")
+        if timestamp is None:
+            version = (await asyncio.to_thread(table.snapshot)).version
+        else:
+            _require_history(table, request)
+            version = await asyncio.to_thread(table.version_after, timestamp)
+            if version < table.config.start_version:
+                raise InvalidParameter(
+                    f"You can only query table data since version {table.config.start_version}."
+                    f"The provided timestamp({timestamp}) corresponds to {version}."
+                )
+        return web.Response(headers={"Delta-Table-Version": str(version)})
+
+    async def get_metadata(self, request: web.Request) -> web.StreamResponse:
+        version = requests.number(request.query, "version")
+        timestamp = request.query.get("timestamp")
+        if version is not None and timestamp is not None:
+            raise InvalidParameter("Please only provide one of: version,timestamp")
+        if version is not None and version < 0:
+            raise InvalidParameter("version cannot be negative.")
+        table = self._table(request)
+        if version is not None or timestamp is not None:
+            _require_history(table, request)
+        able = requests.capabilities(request.headers.get("delta-sharing-capabilities"))
+        id_hash = requests.file_id_hash(request.headers.get("fileidhash"))
+
+        def answer() -> Answer:
+            snapshot = table.snapshot(version, timestamp)
+            tables.check_properties(snapshot, able.reader_features)
+            response_format = able.response_format(snapshot.protocol.min_reader_version)
+            headers = _headers(snapshot, f"responseformat={response_format}", id_hash)
+            return Answer(headers, lines.head(snapshot, response_format, table.config.history_shared))
+
+        return await self.send(request, await asyncio.to_thread(answer))
+
+    async def query(self, request: web.Request) -> web.StreamResponse:
+        asked = requests.query(await request.read(), "Content-Type" in request.headers)
+        id_hash = requests.file_id_hash(request.headers.get("fileidhash"))
+        table = self._table(request)
+        if not asked.latest:
+            _require_history(table, request)
+        if asked.refresh_token is not None:
+            _check_refresh_token(asked.refresh_token, table)
+        able = requests.capabilities(request.headers.get("delta-sharing-capabilities"))
+
+        def answer() -> Answer:
+            snapshot = table.snapshot(asked.version, asked.timestamp)
+            tables.check_properties(snapshot, able.reader_features)
+            if snapshot.version < table.config.start_version:
+                raise InvalidParameter(f"You can only query table data since version {table.config.start_version}.")
+            keep = partition_filter(asked.json_predicate_hints, snapshot.metadata)
+            adds = [add for add in snapshot.files.values() if keep(add.partition_values)]
+            tables.check_files(adds, able.reader_features)
+            response_format = able.response_format(snapshot.protocol.min_reader_version)
+            files = lines.Files(
+                adds=adds,
+                signer=self._signer(table, request),
+                id_hash=id_hash or response_format,
+                version=None if asked.latest else snapshot.version,
+                limit=None if asked.predicate_hints or asked.json_predicate_hints else asked.limit_hint,
+                end=able.end_stream_action,
+                refresh_token=_refresh_token(table, snapshot) if asked.include_refresh_token else None,
+            )
+            echo = f"responseformat={response_format}" + (";includeendstreamaction=true" if files.end else "")
+            head = lines.head(snapshot, response_format, table.config.history_shared)
+            return Answer(_headers(snapshot, echo, id_hash), chain(head, lines.listing(files, response_format)))
+
+        return await self.send(request, await asyncio.to_thread(answer))
+
+    async def get_file(self, request: web.Request) -> web.StreamResponse:
+        """Stands in for the object store of tables on the local disk; aiohttp knows about ranges."""
+        objection = self._file_urls.objection(request.method, request.path, request.query)
+        if objection is not None:
+            return web.Response(status=403, text=store_error(*objection), content_type="application/xml")
+        file = self._table(request).file(request.match_info["path"])
+        if file is None or not await asyncio.to_thread(file.is_file):
+            text = store_error("NoSuchKey", "The specified key does not exist.")
+            return web.Response(status=404, text=text, content_type="application/xml")
+        return web.FileResponse(file)
+
+    async def send(self, request: web.Request, answer: Answer) -> web.StreamResponse:
+        response = web.StreamResponse(headers=answer.headers)
+        await response.prepare(request)
+        try:
+            while batch := await asyncio.to_thread(_join, islice(answer.lines, BATCH)):
+                await response.write(batch)
+        except Exception:
+            if request.transport is not None:
+                request.transport.abort()  # too late for a status: the client has to see a broken answer
+            raise
+        await response.write_eof()
+        return response
+
+    def _table(self, request: web.Request) -> SharedTable:
+        names = request.match_info
+        return self._tables[self._catalog.table(names["share"], names["schema"], names["table"])]
+
+    def _signer(self, table: SharedTable, request: web.Request) -> Signer:
+        if table.folder is None:
+            credentials = self._s3_credentials.get_frozen_credentials()
+            lifetime = self.config.url_lifetime_seconds
+            return S3Signer(self.config.s3.options, credentials, table.config.location, lifetime)
+        names = request.match_info
+        origin = str(request.url.origin())
+        return FileSigner(self._file_urls, origin, f"{names['share']}/{names['schema']}/{names['table']}")
+
+    @cached_property
+    def _s3_credentials(self) -> Credentials:
+        return s3_credentials(self.config.s3)
+
+    @web.middleware
+    async def _explain(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Refusal as refusal:
+            return _json({"errorCode": refusal.code, "message": str(refusal)}, refusal.status)
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception:
+            _logger.exception("%s %s failed", request.method, request.path)
+            text = msgspec.json.encode({"errorCode": "INTERNAL_ERROR", "message": ""}).decode()
+            return web.Response(status=500, text=text)
+
+    @web.middleware
+    async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not request.path.startswith(FILES):
+            given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+            if not hmac.compare_digest(given, f"Bearer {self.config.bearer_token}".encode()):
+                return web.Response(status=401, text="401 Unauthorized")
+        return await handler(request)
+
+
+def _json(value: Page | dict[str, str] | dict[str, Item], status: int = 200) -> web.Response:
+    text = msgspec.json.encode(value).decode()
+    return web.Response(status=status, text=text, content_type="application/json")
+
+
+def _join(some: Iterable[bytes]) -> bytes:
+    return b"".join(some)
+
+
+def _paging(request: web.Request) -> tuple[int, str | None]:
+    limit = requests.number(request.query, "maxResults")
+    return MAX_RESULTS if limit is None else limit, request.query.get("pageToken")
+
+
+def _headers(snapshot: Snapshot, capabilities: str, id_hash: str | None) -> dict[str, str]:
+    headers = {
+        "Delta-Table-Version": str(snapshot.version),
+        "Content-Type": "application/x-ndjson; charset=utf-8",
+        "delta-sharing-capabilities": capabilities,
+    }
+    return {**headers, "fileidhash": id_hash} if id_hash else headers
+
+
+def _require_history(table: SharedTable, request: web.Request) -> None:
+    if not table.config.history_shared:
+        names = request.match_info
+        raise InvalidParameter(
+            "Reading table by version or timestamp is not supported because history sharing is not enabled"
+            f" on table: {names['share']}.{names['schema']}.{names['table']}"
+        )
+
+
+def _refresh_token(table: SharedTable, snapshot: Snapshot) -> str:
+    expires = int((time.time() + REFRESH_TOKEN_LIFETIME) * 1000)
+    return tokens.encode(RefreshToken(table.config.id, snapshot.version, expires))
+
+
+def _check_refresh_token(text: str, table: SharedTable) -> None:
+    """Checked and then not used: like the reference server's, the answer is the latest version."""
+    try:
+        token = tokens.decode(text, RefreshToken)
+    except ValueError:
+        raise InvalidParameter(f"Error decoding refresh token: {text}.") from None
+    if token.expires < time.time() * 1000:
+        raise InvalidParameter("The refresh token has expired. Please restart the query.")
+    if token.table_id != table.config.id:
+        raise InvalidParameter("The table specified in the refresh token does not match the table being queried.")
