@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import mirror_reader
 from pyspark.sql import SparkSession
+
+import mirror_reader
 
 
 def count(spark: SparkSession, window: mirror_reader.Window) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sharing_provider import Config, Provider, serve
-from sharing_provider import parse as parse_config
 
 from deltamirror.delta import features
 from deltamirror.mirror import Settings, Sync, SyncResult
 from deltamirror.sharing import Profile, SharingClient, TableName
 from deltamirror.store import S3Options, Store, open_store
+from sharing_provider import Config, Provider, serve
+from sharing_provider import parse as parse_config
 from tests.data import TABLES
 from tests.servers.s3 import S3Server
 

@@ -23,12 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 for folder in ("examples/provider", "toolchain", "spark_jobs"):
     sys.path.insert(0, str(ROOT / folder))
 
-import count_window  # noqa: E402
-import mirror_reader  # noqa: E402
-import tools  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
+
+import count_window  # noqa: E402
+import mirror_reader  # noqa: E402
+import tools  # noqa: E402
 from sharing_provider import parse, serve  # noqa: E402
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)

@@ -2,6 +2,6 @@
 
 from deltamirror.api.errors import ManifestError
 from deltamirror.api.manifest import decode, load
-from deltamirror.api.shared_table import SharedTable, SharedTableSpec
+from deltamirror.api.shared_table import ObjectMeta, SharedTable, SharedTableSpec
 
-__all__ = ["ManifestError", "SharedTable", "SharedTableSpec", "decode", "load"]
+__all__ = ["ManifestError", "ObjectMeta", "SharedTable", "SharedTableSpec", "decode", "load"]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from deltamirror.api import rules
 from deltamirror.api.errors import ManifestError
 from deltamirror.api.shared_table import GROUP, KIND, VERSION, SharedTable
 
@@ -39,9 +40,12 @@ def load(path: Path) -> SharedTable:
 
 def decode(resource: dict[str, Any]) -> SharedTable:
     try:
-        return msgspec.convert(resource, SharedTable)
+        shared = msgspec.convert(resource, SharedTable)
     except msgspec.ValidationError as error:
         raise ManifestError(_sentence(str(error), resource)) from None
+    if wrong := list(rules.broken(shared.spec, resource["spec"], "spec")):
+        raise ManifestError(". ".join(wrong))
+    return shared
 
 
 def _sentence(message: str, resource: dict[str, Any]) -> str:

@@ -21,6 +21,10 @@ PLURAL = "sharedtables"
 REQUEST_ANNOTATION = f"{GROUP}/requestedAt"
 ADOPT_ANNOTATION = f"{GROUP}/adopt"
 
+SecretName = Annotated[str, Meta(min_length=1, max_length=253)]
+SharedName = Annotated[str, Meta(min_length=1, max_length=255)]
+CronLine = Annotated[str, Meta(pattern=r"^([0-9A-Za-z*/,-]+ +){4}[0-9A-Za-z*/,-]+$", max_length=128)]
+TimeZone = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$", max_length=64)]
 Template = Annotated[dict[str, Any], Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})]
 
 
@@ -29,12 +33,18 @@ class _Model(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, fo
 
 
 class SecretKeyRef(_Model, frozen=True):
-    name: Annotated[str, Meta(description="Name of a Secret in the namespace of this SharedTable.", min_length=1)]
-    key: Annotated[str, Meta(description="Key in the Secret that holds the profile.", min_length=1)] = "profile.json"
+    """A key of a Secret."""
+
+    name: Annotated[SecretName, Meta(description="Name of a Secret in the namespace of this SharedTable.")]
+    key: Annotated[str, Meta(description="Key in the Secret that holds the profile.", min_length=1, max_length=253)] = (
+        "profile.json"
+    )
 
 
 class SecretRef(_Model, frozen=True):
-    name: Annotated[str, Meta(description="Name of a Secret in the namespace of this SharedTable.", min_length=1)]
+    """A whole Secret."""
+
+    name: Annotated[SecretName, Meta(description="Name of a Secret in the namespace of this SharedTable.")]
 
 
 class Source(_Model, frozen=True):
@@ -43,9 +53,9 @@ class Source(_Model, frozen=True):
     profile_secret_ref: Annotated[
         SecretKeyRef, Meta(description="The Delta Sharing profile file, as the provider sent it.")
     ]
-    share: Annotated[str, Meta(description="Name of the share.", min_length=1)]
-    schema: Annotated[str, Meta(description="Name of the schema in the share.", min_length=1)]
-    table: Annotated[str, Meta(description="Name of the table in the schema.", min_length=1)]
+    share: Annotated[SharedName, Meta(description="Name of the share.")]
+    schema: Annotated[SharedName, Meta(description="Name of the schema in the share.")]
+    table: Annotated[SharedName, Meta(description="Name of the table in the schema.")]
     access: Annotated[
         Literal["Auto", "URL", "Directory"],
         Meta(
@@ -61,6 +71,8 @@ class Source(_Model, frozen=True):
 
 
 class S3(_Model, frozen=True):
+    """Settings of s3:// destinations."""
+
     endpoint: Annotated[str | None, Meta(description="Endpoint of an S3-compatible store; AWS where absent.")] = None
     region: Annotated[str | None, Meta(description="Region of the bucket.")] = None
     kms_key_id: Annotated[str | None, Meta(description="Encrypt every object with this KMS key (SSE-KMS).")] = (
@@ -76,6 +88,7 @@ class Destination(_Model, frozen=True):
         Meta(
             description="Root of the mirror: s3://bucket/folder, gs://, abfss:// or, where allowed, file:///. Cannot be changed.",
             pattern=r"^(s3|gs|abfss|file)://.+",
+            max_length=1024,
         ),
     ]
     credentials_secret_ref: Annotated[
@@ -106,8 +119,10 @@ class Refresh(_Model, frozen=True):
     interval: Annotated[
         Duration | None, Meta(description="Time between two looks at the source, from start to start. Default 10m.")
     ] = None
-    schedule: Annotated[str | None, Meta(description="Five cron fields, for policy Schedule.")] = None
-    time_zone: Annotated[str | None, Meta(description="IANA time zone of the schedule. Default UTC.")] = None
+    schedule: Annotated[CronLine | None, Meta(description="Five cron fields, for policy Schedule.")] = None
+    time_zone: Annotated[
+        TimeZone | None, Meta(description="IANA time zone of the schedule, such as Europe/Berlin. Default UTC.")
+    ] = None
     full_check: Annotated[
         Duration,
         Meta(
@@ -121,7 +136,10 @@ class History(_Model, frozen=True):
 
     start_version: Annotated[
         str,
-        Meta(description="First version to mirror: Latest, Oldest, or a number.", pattern=r"^(Latest|Oldest|[0-9]+)$"),
+        Meta(
+            description="First version to mirror: Latest, Oldest, or a number.",
+            pattern=r"^(Latest|Oldest|[0-9]{1,18})$",
+        ),
     ] = "Latest"
     commit_times: Annotated[
         Literal["Reported", "Exact"],
@@ -136,6 +154,8 @@ class History(_Model, frozen=True):
 
 
 class Retention(_Model, frozen=True):
+    """How long the past is kept."""
+
     removed_files: Annotated[
         Duration,
         Meta(description="How long files that left the table stay in the mirror, for running readers and time travel."),
@@ -175,8 +195,15 @@ class JobLauncher(_Model, frozen=True):
 
 
 class Dependency(_Model, frozen=True):
+    """Another SharedTable that a job reads too."""
+
     name: Annotated[
-        str, Meta(description="A SharedTable in the same namespace that must be current first.", min_length=1)
+        str,
+        Meta(
+            description="A SharedTable in the same namespace that must be current first.",
+            min_length=1,
+            max_length=253,
+        ),
     ]
 
 
@@ -203,7 +230,9 @@ class Job(_Model, frozen=True):
     ] = "Forbid"
     backoff_limit: Annotated[int, Meta(description="Retries of a window before the job needs a person.", ge=0)] = 3
     timeout: Annotated[Duration, Meta(description="A run that takes longer is stopped and counts as failed.")] = "1h"
-    depends_on: Annotated[list[Dependency], Meta(description="Other SharedTables that must be current first.")] = []
+    depends_on: Annotated[
+        list[Dependency], Meta(description="Other SharedTables that must be current first.", max_length=32)
+    ] = []
     job: JobLauncher | None = None
     spark_application: Annotated[
         Template | None, Meta(description="Template of a kubeflow SparkApplication (sparkoperator.k8s.io/v1beta2).")
@@ -214,6 +243,8 @@ class Job(_Model, frozen=True):
 
 
 class SharedTableSpec(_Model, frozen=True):
+    """The shared table, and the copy of it that you want."""
+
     source: Source
     destination: Destination
     refresh: Refresh = Refresh()
@@ -234,7 +265,14 @@ class SharedTableSpec(_Model, frozen=True):
     ] = "Fail"
     retention: Retention = Retention()
     transfer: Transfer = Transfer()
-    jobs: Annotated[list[Job], Meta(description="PySpark jobs that follow the mirror.", max_length=32)] = []
+    jobs: Annotated[
+        list[Job],
+        Meta(
+            description="PySpark jobs that follow the mirror.",
+            max_length=32,
+            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = []
     deletion_policy: Annotated[
         Literal["Retain", "Delete"], Meta(description="What happens to the mirror when this resource is deleted.")
     ] = "Retain"
@@ -244,7 +282,7 @@ class SharedTableSpec(_Model, frozen=True):
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What is needed of an object's metadata; the rest is the API server's business."""
 
-    name: str
+    name: Annotated[str, Meta(max_length=63)]  # it is the value of a label on what we start
     namespace: str = "default"
     annotations: dict[str, str] = {}
     generation: int = 0
@@ -252,6 +290,8 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class SharedTable(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A table that somebody shares with you, and how fresh you want your own copy of it."""
+
     api_version: Literal["deltamirror.io/v1alpha1"]
     kind: Literal["SharedTable"]
     metadata: ObjectMeta

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import msgspec
 
-DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+# Seven digits and 32 characters keep a date that lies one duration ahead inside the calendar.
+DURATION_PATTERN = r"^([0-9]{1,7}(\.[0-9]+)?(ms|s|m|h))+$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$"
 
-Duration = Annotated[str, msgspec.Meta(pattern=DURATION_PATTERN, examples=["10m", "1h30m"])]
-Quantity = Annotated[str, msgspec.Meta(pattern=QUANTITY_PATTERN, examples=["200Mi", "5Ti"])]
+Duration = Annotated[str, msgspec.Meta(pattern=DURATION_PATTERN, max_length=32, examples=["10m", "1h30m"])]
+Quantity = Annotated[str, msgspec.Meta(pattern=QUANTITY_PATTERN, max_length=24, examples=["200Mi", "5Ti"])]
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _FACTORS = (

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -91,6 +92,53 @@ def plan(filename: Path, profile: Path | None, output: str) -> None:
         )
     else:
         click.echo(describe_plan(planned))
+
+
+@cli.command()
+@click.option("--namespace", "-n", "namespaces", multiple=True, help="Namespace to look after; may be repeated.")
+@click.option("--all-namespaces", "-A", is_flag=True, help="Look after all namespaces.")
+@click.option(
+    "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="SharedTables worked on at once."
+)
+@click.option(
+    "--cluster-id", default="", help="Name of this cluster in the mirrors it owns. [default: uid of kube-system]"
+)
+@click.option(
+    "--allow-file-destinations", is_flag=True, help="Accept file: destinations, in the operator's own file system."
+)
+@click.option("--probe-port", type=int, help="Serve /healthz and /readyz on this port.")
+@click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port.")
+@click.option("--listen", default="127.0.0.1", show_default=True, help="Address of the two ports.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+def operator(
+    namespaces: tuple[str, ...],
+    all_namespaces: bool,
+    workers: int,
+    cluster_id: str,
+    allow_file_destinations: bool,
+    probe_port: int | None,
+    metrics_port: int | None,
+    listen: str,
+    log_level: str,
+) -> None:
+    """Run the operator: what the pod runs."""
+    if bool(namespaces) == all_namespaces:
+        raise click.UsageError("say which namespaces to look after: --namespace NAME, or --all-namespaces")
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    from deltamirror.controller import (
+        operator as controller,  # kopf and the Kubernetes client: only the operator needs them
+    )
+
+    controller.run(
+        controller.Options(
+            namespaces=namespaces,
+            workers=workers,
+            cluster_id=cluster_id,
+            allow_file_destinations=allow_file_destinations,
+            probe_address=(listen, probe_port) if probe_port is not None else None,
+            metrics_address=(listen, metrics_port) if metrics_port is not None else None,
+        )
+    )
 
 
 def run() -> None:
