@@ -11,7 +11,7 @@ def broken_rules(resource: dict[str, Any]) -> list[str]:
     generation = resource["metadata"].get("generation", 0)
     conditions = {c["type"]: c for c in status.get("conditions", [])}
     ready = conditions.get("Ready", {}).get("status")
-    broken = []
+    broken: list[str] = []
     if not conditions:
         return broken
     if ready is None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from sharing_provider import Provider
+from sharing_provider import Provider, serve
 from tests.data import TABLES, expected
 from tests.servers.processes import free_port
 from tests.servers.s3 import S3Server
-from tests.sharing import config, serve
+from tests.sharing import config
 
 MANIFEST = """
 apiVersion: deltamirror.io/v1alpha1

@@ -49,7 +49,9 @@ class Namespace:
         assert not broken_rules(found), (broken_rules(found), found["status"])
         return found
 
-    def wait(self, name: str, what: str, holds: Callable[[dict[str, Any]], bool], seconds: float = 60) -> dict[str, Any]:
+    def wait(
+        self, name: str, what: str, holds: Callable[[dict[str, Any]], bool], seconds: float = 60
+    ) -> dict[str, Any]:
         """Waits for a state of a SharedTable."""
         seen: list[dict[str, Any]] = []
 
@@ -80,7 +82,8 @@ def operator(server: ApiServer, namespace: str, folder: Path, *flags: str) -> It
         server.kubectl("apply", "-n", namespace, "-f", "-", input=document)
     kubeconfig = server.service_account_kubeconfig(namespace, "deltamirror")
     port = free_port()
-    command = [Path(sys.executable).with_name("deltamirror"), "operator", "--namespace", namespace, "--probe-port", str(port)]
+    program = str(Path(sys.executable).with_name("deltamirror"))
+    command = [program, "operator", "--namespace", namespace, "--probe-port", str(port)]
     process = ServerProcess(
         "operator", [*command, *flags], folder / f"operator-{namespace}.log", {"KUBECONFIG": str(kubeconfig)}
     )
@@ -93,14 +96,20 @@ def chart_rights(namespace: str) -> list[str]:
     """ServiceAccount, roles and bindings as the chart renders them for one namespace."""
     rendered = subprocess.run(
         [
-            *(tools.path("helm"), "template", "deltamirror", CHART, "--namespace", namespace),
+            *(str(tools.path("helm")), "template", "deltamirror", str(CHART), "--namespace", namespace),
             *("--set", f"watchNamespaces={{{namespace}}}", "--set", "fullnameOverride=deltamirror"),
         ],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    wanted = ("kind: ServiceAccount", "kind: Role", "kind: RoleBinding", "kind: ClusterRole", "kind: ClusterRoleBinding")
+    wanted = (
+        "kind: ServiceAccount",
+        "kind: Role",
+        "kind: RoleBinding",
+        "kind: ClusterRole",
+        "kind: ClusterRoleBinding",
+    )
     return [part for part in rendered.split("\n---\n") if any(f"\n{kind}\n" in f"\n{part}\n" for kind in wanted)]
 
 

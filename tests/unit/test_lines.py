@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from deltamirror.sharing.actions import SharedFile, TableMetadata, TableProtocol
+from deltamirror.sharing.actions import Action, EndOfStream, SharedFile, TableMetadata, TableProtocol
 from deltamirror.sharing.errors import AnswerBroken
-from deltamirror.sharing.lines import Action, EndOfStream, parse
+from deltamirror.sharing.lines import parse
 from tests.data import RECORDINGS
 
 
@@ -46,7 +46,7 @@ def test_lines_of_kinds_that_are_not_known_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (b'{"file":{"id":"1","deltaSingleAction":{"new":{}}}}', "no add action"),
+        (b'{"file":{"id":"1","deltaSingleAction":{"new":{}}}}', "no add, remove or cdc action"),
         (b'{"file":{"id":1}}', "line 1 of the provider's answer"),
         (b'{"file":', "line 1"),
         (b"\xff\xfe", "line 1"),

@@ -24,7 +24,7 @@ def test_the_token_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"shareCredentialsVersion": 9}, "shareCredentialsVersion 9"),
+        ({"shareCredentialsVersion": 9}, "'shareCredentialsVersion' of the profile is 9"),
         ({"bearerToken": ""}, "lacks the field 'bearerToken'"),
         ({"endpoint": None}, "lacks the field 'endpoint'"),
         ({"endpoint": "x"}, "not an http or https URL"),

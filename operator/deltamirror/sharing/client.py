@@ -1,52 +1,81 @@
-"""The REST calls of the protocol, with deadlines, retries and errors that say what to do."""
+"""The client: every endpoint of the protocol as a method."""
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
 
-import httpx
 import msgspec
 
-from deltamirror import __version__
-from deltamirror.errors import Kind
-from deltamirror.sharing.actions import SharedFile, SharedSnapshot, TableMetadata, TableName, TableProtocol
-from deltamirror.sharing.errors import (
-    AnswerBroken,
-    CredentialsRejected,
-    NotShared,
-    ProviderFailed,
-    ProviderUnreachable,
-    RateLimited,
-    RequestRefused,
-    SharingError,
+from deltamirror.sharing.actions import (
+    SharedFile,
+    SharedSnapshot,
+    TableDescription,
+    TableMetadata,
+    TableName,
+    TableProtocol,
 )
-from deltamirror.sharing.lines import EndOfStream, parse
+from deltamirror.sharing.answer import Answer
+from deltamirror.sharing.catalog import Schema, Share, Table
+from deltamirror.sharing.credentials import (
+    AwsCredentials,
+    AzureUserDelegationSas,
+    CloudCredentials,
+    GcpOauthToken,
+    TemporaryCredentials,
+)
+from deltamirror.sharing.errors import AnswerBroken, HistoryNotShared, SharingError, VersionMoved
+from deltamirror.sharing.lines import parse
+from deltamirror.sharing.network import Route
 from deltamirror.sharing.profile import Profile
+from deltamirror.sharing.query import Changes, Query, format_time
+from deltamirror.sharing.transport import LISTING_SECONDS, Response, Transport
 
 T = TypeVar("T")
+_PAGE = 500
 
-_TIMEOUT = httpx.Timeout(connect=5, read=120, write=30, pool=30)
-_ATTEMPTS = 4
-_LONGEST_WAIT = 20.0
+
+@dataclass(frozen=True, slots=True)
+class FreshUrls:
+    """New signed URLs of a file."""
+
+    url: str
+    deletion_vector_url: str | None
+    expires_at: int | None
 
 
 class SharingClient:
-    """Speaks to one provider. Thread-safe; close it when done."""
+    """Speaks to one provider. Thread-safe; close it when done.
 
-    def __init__(self, profile: Profile, reader_features: Iterable[str] = ()) -> None:
-        self._profile = profile
-        self._http = httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": f"deltamirror/{__version__}"})
+    `reader_features` are the table features that the caller can make sense of; the server is told.
+    """
+
+    def __init__(self, profile: Profile, reader_features: Iterable[str] = (), *, route: Route | None = None) -> None:
+        self._transport = Transport(profile, route)
         # Servers lower-case the header and split it without trimming: no spaces.
         features = ",".join(sorted(name.lower() for name in reader_features))
-        self._capabilities = f"responseformat=delta;readerfeatures={features};includeendstreamaction=true"
-        self.requests = 0
+        readable = f";readerfeatures={features}" if features else ""
+        self._headers = {
+            "delta-sharing-capabilities": f"responseformat=delta{readable};includeendstreamaction=true",
+            "fileidhash": "delta",
+        }
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent."""
+        return self._transport.requests
+
+    @property
+    def endpoint(self) -> str:
+        return self._transport.endpoint
 
     def close(self) -> None:
-        self._http.close()
+        self._transport.close()
 
     def __enter__(self) -> SharingClient:
         return self
@@ -54,188 +83,205 @@ class SharingClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def version(self, table: TableName) -> int:
-        """The newest version of a table: the cheapest question there is."""
-        return self._retried(lambda: self._version(table))
+    # ---- the catalog ---------------------------------------------------------------------------------------
 
-    def snapshot(self, table: TableName, version: int | None = None) -> SharedSnapshot:
-        """Every file of a table at a version, or now."""
-        return self._retried(lambda: self._snapshot(table, version))
+    def shares(self) -> Iterator[Share]:
+        return self._pages("/shares", "the list of shares", Share)
 
-    def _version(self, table: TableName) -> int:
-        with self._open("GET", f"{table.path}/version", table) as response:
-            return _table_version(response)
+    def share(self, name: str) -> Share:
+        path = f"/shares/{quote(name, safe='')}"
+        found = self._json("GET", path, f"the share {name}")
+        return _convert(found.get("share") if isinstance(found, dict) else None, Share)
 
-    def _snapshot(self, table: TableName, version: int | None) -> SharedSnapshot:
-        body: dict[str, object] = {} if version is None else {"version": version}
-        with self._open("POST", f"{table.path}/query", table, body) as response:
-            capabilities = _capabilities(response)
-            # A server from before the header answers in parquet and does not send it back.
-            response_format = capabilities.get("responseformat", "parquet")
-            protocol: TableProtocol | None = None
-            metadata: TableMetadata | None = None
-            end: EndOfStream | None = None
-            files: dict[str, SharedFile] = {}
-            for action in parse(_body(response), response_format):
-                match action:
-                    case SharedFile():
-                        _keep(files, action)
-                    case TableProtocol():
+    def schemas(self, share: str) -> Iterator[Schema]:
+        return self._pages(f"/shares/{quote(share, safe='')}/schemas", f"the share {share}", Schema)
+
+    def tables(self, share: str, schema: str) -> Iterator[Table]:
+        path = f"/shares/{quote(share, safe='')}/schemas/{quote(schema, safe='')}/tables"
+        return self._pages(path, f"the schema {share}.{schema}", Table)
+
+    def all_tables(self, share: str) -> Iterator[Table]:
+        return self._pages(f"/shares/{quote(share, safe='')}/all-tables", f"the share {share}", Table)
+
+    # ---- a table -------------------------------------------------------------------------------------------
+
+    def version(self, table: TableName, starting_timestamp: datetime | None = None) -> int:
+        """The newest version, or the first one at or after a time: the cheapest question there is."""
+        params = {"startingTimestamp": format_time(starting_timestamp)} if starting_timestamp else None
+
+        def ask(deadline: float) -> int:
+            with self._open("GET", f"{table.path}/version", table, deadline, params=params) as response:
+                return response.table_version
+
+        return self._transport.retried(ask)
+
+    def metadata(
+        self, table: TableName, version: int | None = None, timestamp: datetime | None = None
+    ) -> TableDescription:
+        params = {"version": version, "timestamp": format_time(timestamp)}
+        params = {name: value for name, value in params.items() if value is not None}
+
+        def ask(deadline: float) -> TableDescription:
+            with self._open("GET", f"{table.path}/metadata", table, deadline, params=params) as response:
+                response_format = response.capabilities.get("responseformat", "parquet")
+                protocol: TableProtocol | None = None
+                metadata: TableMetadata | None = None
+                for action in parse(response.chunks(), response_format):
+                    if isinstance(action, TableProtocol):
                         protocol = action
-                    case TableMetadata():
+                    elif isinstance(action, TableMetadata):
                         metadata = action
-                    case EndOfStream():
-                        end = action
-            if end is None and capabilities.get("includeendstreamaction") == "true":
-                raise AnswerBroken(f"the list of files of {table} was cut off: its end mark is missing")
-            if end is not None and end.error_message:
-                raise ProviderFailed(f"the provider gave up while listing {table}: {end.error_message}")
-            if protocol is None or metadata is None:
-                raise AnswerBroken(f"the provider's answer for {table} has no protocol or no metadata")
-            if metadata.num_files is not None and metadata.num_files != len(files):
-                raise AnswerBroken(
-                    f"the provider announced {metadata.num_files} files of {table} and sent {len(files)}"
-                )
-            echoed = response.headers.get("fileidhash")
+                if protocol is None or metadata is None:
+                    raise AnswerBroken(f"the provider's answer about {table} has no protocol or no metadata")
+                return TableDescription(response.table_version, response_format, protocol, metadata)
+
+        return self._transport.retried(ask)
+
+    def query(self, table: TableName, query: Query, deadline: float | None = None) -> Answer:
+        """Files of a snapshot or a range, streamed. One attempt: an error on the way spoils the whole answer."""
+        until = deadline or time.monotonic() + LISTING_SECONDS
+        body = query.body()
+
+        def ask(page: str | None, query_id: str | None) -> AbstractContextManager[Response]:
+            if query_id is not None:
+                return self._open("POST", f"{table.path}/queries/{quote(query_id, safe='')}", table, until, body={})
+            more = {"pageToken": page} if page else {}
+            return self._open("POST", f"{table.path}/query", table, until, body={**body, **more})
+
+        return Answer(table, ask, self.endpoint, until, snapshot=not query.is_range)
+
+    def changes(self, table: TableName, changes: Changes, deadline: float | None = None) -> Answer:
+        """The change data feed of a range, streamed."""
+        until = deadline or time.monotonic() + LISTING_SECONDS
+        params = changes.params()
+
+        def ask(page: str | None, query_id: str | None) -> AbstractContextManager[Response]:
+            more = {"pageToken": page} if page else {}
+            return self._open("GET", f"{table.path}/changes", table, until, params={**params, **more})
+
+        return Answer(table, ask, self.endpoint, until, snapshot=False)
+
+    def snapshot(self, table: TableName, version: int | None = None, query: Query | None = None) -> SharedSnapshot:
+        """Every file of a table at a version, or now, complete; tried again as a whole where that may help."""
+
+        def ask(deadline: float) -> SharedSnapshot:
+            answer = self.query(table, query or Query(version=version), deadline)
+            files = list(answer.files())
             return SharedSnapshot(
-                _table_version(response), echoed or response_format, protocol, metadata, list(files.values())
+                answer.version, answer.id_scheme, answer.protocol, answer.metadata, files, answer.refresh_token
             )
 
-    def _open(self, method: str, path: str, table: TableName, body: dict[str, object] | None = None) -> _Response:
-        self._profile.check_expiry()
-        self.requests += 1
-        headers = {
-            "Authorization": f"Bearer {self._profile.bearer_token}",
-            "delta-sharing-capabilities": self._capabilities,
-            "fileidhash": "delta",
-        }
-        request = self._http.build_request(method, self._profile.endpoint + path, headers=headers, json=body)
-        try:
-            response = self._http.send(request, stream=True)
-        except httpx.TransportError as error:
-            raise _unreachable(self._profile, error) from None
-        if response.status_code != 200:
-            try:
-                raise _refusal(response, table)
-            finally:
-                response.close()
-        return _Response(response)
+        return self._transport.retried(ask, LISTING_SECONDS)
 
-    def _retried(self, call: Callable[[], T]) -> T:
-        for attempt in range(1, _ATTEMPTS + 1):
+    def retried(self, call: Callable[[float], T]) -> T:
+        """Consumes a streamed answer as a whole, again and again where that may help."""
+        return self._transport.retried(call, LISTING_SECONDS)
+
+    def fresh_urls(
+        self, table: TableName, version: int, ids: set[str], refresh_token: str | None = None
+    ) -> dict[str, FreshUrls]:
+        """New signed URLs for files of a version.
+
+        By refresh token where the server honours it, by version where history is shared, else from the newest version, if that is still the
+        one. Servers exist that take the token and answer with another version, so the version of every answer is compared.
+        """
+        tries = [Query(version=version), Query()]
+        if refresh_token:
+            tries.insert(0, Query(refresh_token=refresh_token))
+        newest = version
+        for query in tries:
             try:
-                return call()
+                snapshot = self.snapshot(table, query=query)
+            except HistoryNotShared:
+                continue
             except SharingError as error:
-                if error.kind is Kind.STALLING or attempt == _ATTEMPTS:
-                    raise
-                wait = random.uniform(0, min(_LONGEST_WAIT, 0.5 * 2**attempt))
-                if isinstance(error, RateLimited) and error.retry_after is not None:
-                    if error.retry_after > _LONGEST_WAIT:
-                        raise
-                    wait = error.retry_after
-                time.sleep(wait)
-        raise AssertionError("the last attempt returns or raises")
+                if query.refresh_token is not None and error.kind == "stalling":
+                    continue
+                raise
+            newest = snapshot.version
+            if newest == version:
+                return {file.id: _fresh(file) for file in snapshot.files if file.id in ids}
+        raise VersionMoved(f"{table} moved from version {version} to {newest} while its files were being read", newest)
 
-
-class _Response:
-    """Closes the stream of a response when the caller is done with it, read or not."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-
-    def __enter__(self) -> httpx.Response:
-        return self._response
-
-    def __exit__(self, *_: object) -> None:
-        self._response.close()
-
-
-def _body(response: httpx.Response) -> Iterator[bytes]:
-    try:
-        yield from response.iter_bytes()
-    except httpx.HTTPError as error:
-        raise AnswerBroken(f"the provider's answer broke off: {type(error).__name__}") from None
-
-
-def _keep(files: dict[str, SharedFile], file: SharedFile) -> None:
-    """A file may be listed twice with two URLs; anything else with the same id is a contradiction."""
-    known = files.setdefault(file.id, file)
-    if known is not file and _without_urls(known) != _without_urls(file):
-        raise AnswerBroken(f"the provider listed the file {file.id} twice with different contents")
-
-
-def _without_urls(file: SharedFile) -> SharedFile:
-    vector = file.deletion_vector
-    if vector is not None and vector.storage_type == "p":
-        vector = msgspec.structs.replace(vector, path_or_inline=vector.path_or_inline.split("?")[0])
-    return msgspec.structs.replace(file, url=file.url.split("?")[0], deletion_vector=vector, expires_at=None)
-
-
-def _table_version(response: httpx.Response) -> int:
-    value = response.headers.get("delta-table-version", "")
-    if not value.isdigit():
+    def credentials(self, table: TableName, location: str | None = None) -> TemporaryCredentials:
+        """Temporary credentials for the directory of a table."""
+        body = {"location": location} if location else {}
+        answer = self._json("POST", f"{table.path}/temporary-table-credentials", str(table), body=body)
+        found = answer.get("credentials") if isinstance(answer, dict) else None
+        if not isinstance(found, dict):
+            raise AnswerBroken(f"the provider's answer about credentials for {table} has none")
+        kinds: dict[str, type[CloudCredentials]] = {
+            "awsTempCredentials": AwsCredentials,
+            "azureUserDelegationSas": AzureUserDelegationSas,
+            "gcpOauthToken": GcpOauthToken,
+        }
+        for name, kind in kinds.items():
+            if found.get(name) is not None:
+                cloud = _convert(found[name], kind)
+                return TemporaryCredentials(
+                    str(found.get("location", "")), int(found.get("expirationTime") or 0), cloud
+                )
         raise AnswerBroken(
-            "the answer has no Delta-Table-Version header: is the endpoint of the profile a Delta Sharing server?"
+            f"the provider sent credentials for {table} of a cloud that is not known: {', '.join(found)}"
         )
-    return int(value)
+
+    # ---- requests ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _open(
+        self,
+        method: str,
+        path: str,
+        table: TableName,
+        deadline: float,
+        params: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> Iterator[Response]:
+        with self._transport.open(
+            method, path, str(table), deadline=deadline, params=params, body=body, headers=self._headers
+        ) as response:
+            yield response
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        params: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> Any:
+        def ask(deadline: float) -> Any:
+            with self._transport.open(method, path, what, deadline=deadline, params=params, body=body) as response:
+                return response.json()
+
+        return self._transport.retried(ask)
+
+    def _pages(self, path: str, what: str, kind: type[T]) -> Iterator[T]:
+        """`items` may be missing, and the token of the next page "" or absent."""
+        params: dict[str, Any] = {"maxResults": _PAGE}
+        while True:
+            answer = self._json("GET", path, what, params)
+            if not isinstance(answer, dict):
+                raise AnswerBroken(f"the provider's answer about {what} is not a list of pages")
+            for item in answer.get("items") or []:
+                yield _convert(item, kind)
+            token = answer.get("nextPageToken")
+            if not token:
+                return
+            if token == params.get("pageToken"):
+                raise AnswerBroken(f"the provider's list of {what} never ends")
+            params["pageToken"] = token
 
 
-def _capabilities(response: httpx.Response) -> dict[str, str]:
-    items = (item.partition("=") for item in response.headers.get("delta-sharing-capabilities", "").lower().split(";"))
-    return {name.strip(): value.strip() for name, _, value in items if value}
-
-
-def _unreachable(profile: Profile, error: httpx.TransportError) -> SharingError:
-    host = httpx.URL(profile.endpoint).host
-    what = str(error) or type(error).__name__
-    if "CERTIFICATE" in what.upper() or "SSL" in what.upper():
-        return RequestRefused(f"the TLS certificate of the provider at {host} is not trusted: {what}")
-    return ProviderUnreachable(f"the provider at {host} does not answer: {what}")
-
-
-def _refusal(response: httpx.Response, table: TableName) -> SharingError:
+def _convert(value: Any, kind: type[T]) -> T:
     try:
-        body = response.read()
-    except httpx.HTTPError:
-        body = b""
-    code, message = _error_body(body)
-    said = f': "{message}"' if message else ""
-    status = response.status_code
-    if status in (401, 403):
-        return CredentialsRejected(
-            f"the provider rejects the token for {table} ({status}){said}: ask it for a new profile", error_code=code
-        )
-    if status == 404:
-        return NotShared(
-            f"{table} is not shared with this recipient{said}: `deltamirror list` shows what is", error_code=code
-        )
-    if status == 429:
-        return RateLimited(
-            "the provider limits our requests (429)", retry_after=_retry_after(response), error_code=code
-        )
-    if status >= 500:
-        return ProviderFailed(f"the provider failed with {status} on {table}{said}", error_code=code)
-    if 300 <= status < 400:
-        return RequestRefused(f"the provider redirects {table} elsewhere ({status}): check the endpoint of the profile")
-    return RequestRefused(f"the provider refuses {table} ({status}){said}", error_code=code)
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise AnswerBroken(f"the provider's answer is not what the protocol says: {error}") from None
 
 
-def _error_body(body: bytes) -> tuple[str | None, str]:
-    try:
-        content = msgspec.json.decode(body)
-    except msgspec.MsgspecError:
-        return None, ""
-    if not isinstance(content, dict):
-        return None, ""
-    code = content.get("errorCode")
-    return (code if isinstance(code, str) else None), str(content.get("message") or "")[:500]
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    value = response.headers.get("retry-after", "")
-    if value.isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
+def _fresh(file: SharedFile) -> FreshUrls:
+    vector = file.deletion_vector
+    return FreshUrls(
+        file.url, vector.path_or_inline if vector and vector.storage_type == "p" else None, file.expires_at
+    )

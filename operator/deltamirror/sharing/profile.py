@@ -1,8 +1,12 @@
-"""Profile files: where a provider is, and how to prove who we are (Delta Sharing protocol: Profile File Format)."""
+"""Profile files: where a provider is, and how to prove who we are (Delta Sharing protocol: Profile File Format).
+
+Version 1 is in the protocol; version 2 is what providers send for OAuth, and is known from the official clients.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,54 +17,171 @@ from deltamirror.sharing.errors import ProfileInvalid
 
 
 @dataclass(frozen=True, slots=True)
+class BearerToken:
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """OAuth with a client secret (RFC 6749, section 4.4)."""
+
+    token_endpoint: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateKeyJwt:
+    """OAuth with a token that we sign ourselves (RFC 7523)."""
+
+    token_endpoint: str
+    issuer: str
+    client_id: str
+    audience: str | None
+    private_key: str = field(repr=False)
+    key_id: str | None
+    algorithm: str
+    scope: str | None = None
+
+
+Credential = BearerToken | Basic | ClientCredentials | PrivateKeyJwt
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     endpoint: str
-    bearer_token: str = field(repr=False)
+    credential: Credential
     expires: datetime | None = None
 
     @classmethod
     def from_file(cls, path: Path) -> Profile:
         try:
-            return cls.from_bytes(path.read_bytes())
+            data = path.read_bytes()
         except OSError as error:
             raise ProfileInvalid(f"the profile {path} cannot be read: {error.strerror}") from None
+        try:
+            return cls.from_bytes(data, _Folder(path.parent))
         except ProfileInvalid as error:
             raise ProfileInvalid(f"{path}: {error}") from None
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Profile:
+    def from_bytes(cls, data: bytes, files: Mapping[str, bytes] | None = None) -> Profile:
+        """A profile from a file or a Secret; `files` are its neighbours, where a private key may lie."""
         try:
             content = json.loads(data)
         except ValueError:
             raise ProfileInvalid("the profile is not JSON: use the file as the provider sent it") from None
         if not isinstance(content, dict):
             raise ProfileInvalid("the profile is not a JSON object: use the file as the provider sent it")
-        return cls.from_dict(content)
+        return cls.from_dict(content, files)
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Profile:
+    def from_dict(cls, content: dict[str, Any], files: Mapping[str, bytes] | None = None) -> Profile:
         version = content.get("shareCredentialsVersion")
-        if version != 1:
+        kind = content.get("type")
+        if version == 1 and kind in (None, "bearer_token"):
+            kind = "bearer_token"
+        elif version != 2:
             raise ProfileInvalid(
-                f"the profile has shareCredentialsVersion {version!r}; this version of deltamirror knows 1"
+                f"the field 'shareCredentialsVersion' of the profile is {version!r}; this version of deltamirror knows 1 and 2:"
+                " use the file as the provider sent it, or a newer deltamirror"
             )
-        endpoint = _text(content, "endpoint").rstrip("/")
-        if urlsplit(endpoint).scheme not in ("http", "https"):
-            raise ProfileInvalid("the field 'endpoint' of the profile is not an http or https URL")
-        return cls(endpoint, _text(content, "bearerToken"), _time(content.get("expirationTime")))
+        endpoint = _url(content, "endpoint")
+        credential: Credential
+        match kind:
+            case "bearer_token":
+                credential = BearerToken(_text(content, "bearerToken"))
+            case "basic":
+                credential = Basic(_text(content, "username"), _text(content, "password"))
+            case "oauth_client_credentials":
+                credential = ClientCredentials(
+                    _url(content, "tokenEndpoint"),
+                    _text(content, "clientId"),
+                    _text(content, "clientSecret"),
+                    content.get("scope") or None,
+                )
+            case "oauth_jwt_bearer_private_key_jwt":
+                credential = _private_key_jwt(content, files or {})
+            case _:
+                raise ProfileInvalid(
+                    f"the field 'type' of the profile is {kind!r}; this version of deltamirror knows bearer_token, basic,"
+                    " oauth_client_credentials and oauth_jwt_bearer_private_key_jwt"
+                )
+        return cls(endpoint, credential, _time(content.get("expirationTime")))
 
     def check_expiry(self, now: datetime | None = None) -> None:
+        """Says that a token has expired before it is tried."""
         if self.expires is not None and self.expires <= (now or datetime.now(UTC)):
             raise ProfileInvalid(
                 f"the token of the profile expired at {self.expires:%Y-%m-%d %H:%M} UTC: ask the provider for a new profile"
             )
 
 
-def _text(content: dict[str, Any], name: str) -> str:
+class _Folder(Mapping[str, bytes]):
+    """The files of a folder by name, read when asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> bytes:
+        try:
+            return (self._folder / name).read_bytes()
+        except OSError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _private_key_jwt(content: dict[str, Any], files: Mapping[str, bytes]) -> PrivateKeyJwt:
+    auth = content.get("auth")
+    if not isinstance(auth, dict):
+        raise ProfileInvalid("the profile lacks the field 'auth': use the file as the provider sent it")
+    key = auth.get("privateKey")
+    if not isinstance(key, dict):
+        raise ProfileInvalid("the profile lacks the field 'auth.privateKey': use the file as the provider sent it")
+    name = _text(key, "privateKeyFile", "auth.privateKey.")
+    try:
+        pem = files[name].decode()
+    except (KeyError, UnicodeDecodeError):
+        raise ProfileInvalid(
+            f"the private key {name!r} of the profile is missing: put it beside the profile, as a file or as a key of the same Secret"
+        ) from None
+    return PrivateKeyJwt(
+        token_endpoint=_url(auth, "tokenEndpoint", "auth."),
+        issuer=_text(auth, "issuer", "auth."),
+        client_id=_text(auth, "clientId", "auth."),
+        audience=auth.get("audience") or None,
+        private_key=pem,
+        key_id=key.get("keyId") or None,
+        algorithm=key.get("algorithm") or "RS256",
+        scope=auth.get("scope") or None,
+    )
+
+
+def _text(content: dict[str, Any], name: str, within: str = "") -> str:
     value = content.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise ProfileInvalid(f"the profile lacks the field {name!r}: use the file as the provider sent it")
+        raise ProfileInvalid(f"the profile lacks the field {within + name!r}: use the file as the provider sent it")
     return value.strip()
+
+
+def _url(content: dict[str, Any], name: str, within: str = "") -> str:
+    url = _text(content, name, within).rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ProfileInvalid(f"the field {within + name!r} of the profile is not an http or https URL")
+    return url
 
 
 def _time(value: Any) -> datetime | None:
