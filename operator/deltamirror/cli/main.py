@@ -16,11 +16,13 @@ from rich.console import Console
 
 from deltamirror import __version__, api
 from deltamirror.cli.bars import Bars
+from deltamirror.cli.pages import catalog_tree, probe_table
 from deltamirror.cli.words import describe_plan, describe_result
 from deltamirror.delta import features
 from deltamirror.errors import Fault, Kind
 from deltamirror.mirror import Settings, Sync
-from deltamirror.sharing import Profile, ProfileInvalid, SharingClient
+from deltamirror.mirror.probe import probe as find_out
+from deltamirror.sharing import Profile, ProfileInvalid, SharingClient, TableName
 from deltamirror.store import S3Options, Store, open_store
 
 _manifest = click.option(
@@ -92,6 +94,43 @@ def plan(filename: Path, profile: Path | None, output: str) -> None:
         )
     else:
         click.echo(describe_plan(planned))
+
+
+@cli.command("list")
+@_profile
+@_output
+def list_tables(profile: Path | None, output: str) -> None:
+    """Show the shares, schemas and tables of a provider."""
+    with _client(profile) as client:
+        shares = {
+            share.name: sorted(client.all_tables(share.name), key=lambda t: (t.schema, t.name))
+            for share in client.shares()
+        }
+    if output == "json":
+        rows = [
+            {"share": t.share, "schema": t.schema, "table": t.name, "id": t.id} for ts in shares.values() for t in ts
+        ]
+        click.echo(json.dumps(rows))
+    else:
+        Console().print(catalog_tree(shares))
+
+
+@cli.command()
+@_profile
+@_output
+@click.argument("table", metavar="SHARE.SCHEMA.TABLE")
+def probe(table: str, profile: Path | None, output: str) -> None:
+    """Find out what a provider can do for a table, and which kinds of mirror follow."""
+    parts = table.split(".")
+    if len(parts) < 3:
+        raise click.UsageError(f"{table!r} is not of the form share.schema.table")
+    name = TableName(".".join(parts[:-2]), parts[-2], parts[-1])  # only the share may have dots in its name
+    with _client(profile) as client:
+        report = find_out(client, name)
+    if output == "json":
+        click.echo(json.dumps(report.to_dict()))
+    else:
+        Console().print(probe_table(report))
 
 
 @cli.command()
