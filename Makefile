@@ -16,6 +16,9 @@ STAMP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum
 PIP_COMPILE := $(BIN)/pip-compile --quiet --allow-unsafe --generate-hashes --no-emit-find-links --no-emit-index-url \
   --strip-extras
 
+CRD := crds/sharedtables.deltamirror.io.yaml
+HELM = "$$($(python) toolchain/tools.py path helm)"
+
 .PHONY: help
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
@@ -59,6 +62,20 @@ clean: ## Remove .venv and what the tools leave in the checkout; the cache of `m
 demo: setup ## Run the main job on embedded parts: no cluster, no Go, minutes (needs Java, Maven)
 	@$(python) toolchain/tools.py install spark-jars
 	@$(BIN)/python examples/demo/demo.py $(ARGS)
+
+##@ Generate
+
+.PHONY: crds
+crds: setup ## Render the CustomResourceDefinition from the models, and copy it into the chart
+	@mkdir -p crds charts/deltamirror/files/crds
+	@$(BIN)/python -m deltamirror.api.crd > $(CRD).new && mv $(CRD).new $(CRD)
+	@cp $(CRD) charts/deltamirror/files/crds/
+
+.PHONY: chart
+chart: crds ## Bring the Helm chart up to date, and check it (needs Go the first time)
+	@$(python) toolchain/tools.py install helm
+	@$(HELM) lint --strict --quiet charts/deltamirror
+	@$(HELM) template deltamirror charts/deltamirror > /dev/null
 
 ##@ Check
 
