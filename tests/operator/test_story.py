@@ -64,7 +64,13 @@ def complete(namespace: Namespace, job: str) -> None:
     """What the Job controller of a whole cluster writes when the pod ended well."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     done = [
-        {"type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now, "reason": "CompletionsReached"}
+        {
+            "type": kind,
+            "status": "True",
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+            "reason": "CompletionsReached",
+        }
         for kind in ("SuccessCriteriaMet", "Complete")
     ]
     status = {"startTime": now, "completionTime": now, "succeeded": 1, "conditions": done}
@@ -75,17 +81,21 @@ def windows(namespace: Namespace) -> dict[tuple[str, str, str], str]:
     """The Job objects of a namespace by window."""
     prefix = "deltamirror.io"
     return {
-        tuple(job["metadata"]["labels"][f"{prefix}/{part}"] for part in ("from-version", "to-version", "window-kind")): job[
-            "metadata"
-        ]["name"]
+        tuple(
+            job["metadata"]["labels"][f"{prefix}/{part}"] for part in ("from-version", "to-version", "window-kind")
+        ): job["metadata"]["name"]
         for job in namespace.list("jobs")
     }
 
 
 def mirrored(version: int) -> Any:
-    return lambda status: status.get("mirror", {}).get("sourceVersion") == version and condition(status, "Ready") == (
-        "True",
-        "Synced",
+    return lambda status: (
+        status.get("mirror", {}).get("sourceVersion") == version
+        and condition(status, "Ready")
+        == (
+            "True",
+            "Synced",
+        )
     )
 
 
