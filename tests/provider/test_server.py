@@ -1,4 +1,4 @@
-"""What the recordings do not show: times, limits, hints, settings, and starting the server as a process."""
+"""What the recordings do not show of snapshots: times, limits, hints; and settings, and the server as a process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,16 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from sharing_provider import Answer, Config, ConfigError, Server, parse, serve, tokens
-from sharing_provider.config import REFERENCE_READER_FEATURES, S3, Schema, Share, Table
+from sharing_provider import Answer, ConfigError, Server, parse, tokens
+from sharing_provider.config import REFERENCE_READER_FEATURES, S3, Table
 from sharing_provider.tokens import RefreshToken
+from tests.data import TABLES
 from tests.provider import broken_tables
+from tests.provider.asking import DELTA, Asker, adds_of, asking, refusal_of, share, version_of
 from tests.servers.s3 import S3Server
 
-TABLES = Path(__file__).parents[1] / "data" / "tables"
-DELTA = {
-    "Authorization": "Bearer token",
-    "delta-sharing-capabilities": "responseformat=delta;readerfeatures=deletionvectors,columnmapping",
-}
 PROGRAM = [sys.executable, "-m", "sharing_provider", "--config"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-Ask = Callable[..., httpx.Response]
 
 
 @pytest.fixture(scope="module")
@@ -44,43 +40,18 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _config(*tables: Table, **settings: Any) -> Config:
-    return Config("token", [Share("s", [Schema("d", list(tables))])], **settings)
-
-
-def _asking(config: Config, make_server: Callable[[Config], Server] = Server) -> Iterator[Ask]:
-    with serve(config, make_server=make_server) as provider, httpx.Client(headers=DELTA) as client:
-
-        def ask(method: str, path: str, **options: Any) -> httpx.Response:
-            return client.request(method, f"{provider.endpoint}/shares/s/schemas/d/tables/{path}", **options)
-
-        yield ask
-
-
 @pytest.fixture(scope="module")
-def ask(orders: Path) -> Iterator[Ask]:
-    yield from _asking(
-        _config(
+def ask(orders: Path) -> Iterator[Asker]:
+    with asking(
+        share(
             Table("orders", f"file://{orders}", "id-orders", history_shared=True),
             Table("since3", f"file://{orders}", history_shared=True, start_version=3),
             Table("dv_part", f"file://{TABLES / 'dv_part'}"),
             Table("cm_name", f"file://{TABLES / 'cm_name'}"),
             Table("nowhere", f"file://{orders}/nowhere"),
         )
-    )
-
-
-def _adds(answer: httpx.Response) -> list[dict[str, Any]]:
-    lines = map(json.loads, answer.raise_for_status().text.splitlines())
-    return [line["file"]["deltaSingleAction"]["add"] for line in lines if "file" in line]
-
-
-def _message(answer: httpx.Response) -> str:
-    return f"{answer.status_code} {answer.json()['errorCode']}: {answer.json()['message']}"
-
-
-def _versions(answer: httpx.Response) -> str:
-    return answer.raise_for_status().headers["delta-table-version"]
+    ) as ask:
+        yield ask
 
 
 @pytest.mark.parametrize(
@@ -93,41 +64,41 @@ def _versions(answer: httpx.Response) -> str:
         ("2024-01-01T05:00:00Z", "6"),
     ],
 )
-def test_a_time_means_the_last_commit_until_then(ask: Ask, timestamp: str, version: str) -> None:
-    assert _versions(ask("POST", "orders/query", json={"timestamp": timestamp})) == version
-    assert _versions(ask("GET", "orders/metadata", params={"timestamp": timestamp})) == version
+def test_a_time_means_the_last_commit_until_then(ask: Asker, timestamp: str, version: str) -> None:
+    assert version_of(ask("POST", "orders/query", json={"timestamp": timestamp})) == version
+    assert version_of(ask("GET", "orders/metadata", params={"timestamp": timestamp})) == version
 
 
 @pytest.mark.parametrize(
     ("timestamp", "version"),
     [("2023-12-31T23:59:59Z", "0"), ("2024-01-01T00:00:00Z", "1"), ("2024-01-01T03:30:00Z", "5")],
 )
-def test_a_starting_time_means_the_first_commit_after_it(ask: Ask, timestamp: str, version: str) -> None:
-    assert _versions(ask("GET", "orders/version", params={"startingTimestamp": timestamp})) == version
+def test_a_starting_time_means_the_first_commit_after_it(ask: Asker, timestamp: str, version: str) -> None:
+    assert version_of(ask("GET", "orders/version", params={"startingTimestamp": timestamp})) == version
 
 
-def test_times_outside_of_the_history_are_refused(ask: Ask, orders: Path) -> None:
+def test_times_outside_of_the_history_are_refused(ask: Asker, orders: Path) -> None:
     early = ask("POST", "orders/query", json={"timestamp": "2023-12-31T00:00:00Z"})
-    assert _message(early) == (
+    assert refusal_of(early) == (
         f"400 MALFORMED_REQUEST: file://{orders}: The provided timestamp 1703980800000 ms (2023-12-31T00:00:00Z)"
         " is before the earliest available version 0."
         " Please use a timestamp greater than or equal to 1704067200000 ms (2024-01-01T00:00:00Z)."
     )
     late = ask("GET", "orders/version", params={"startingTimestamp": "2024-01-01T05:00:00Z"})
-    assert _message(late).endswith(
+    assert refusal_of(late).endswith(
         "Cannot load table version 7 as it does not exist. The latest available version is 6."
     )
     unreadable = ask("GET", "orders/version", params={"startingTimestamp": "yesterday"})
-    assert _message(unreadable).startswith("400 INVALID_PARAMETER_VALUE: Invalid startingTimestamp: Text 'yesterday'")
+    assert refusal_of(unreadable).startswith("400 INVALID_PARAMETER_VALUE: Invalid startingTimestamp: Text 'yesterday'")
 
 
-def test_versions_before_the_start_version_are_not_listed(ask: Ask) -> None:
+def test_versions_before_the_start_version_are_not_listed(ask: Asker) -> None:
     refusal = "400 INVALID_PARAMETER_VALUE: You can only query table data since version 3."
-    assert _message(ask("POST", "since3/query", json={"version": 2})) == refusal
-    assert _message(ask("POST", "since3/query", json={"timestamp": "2024-01-01T00:30:00Z"})) == refusal
-    assert _versions(ask("POST", "since3/query", json={"version": 3})) == "3"
+    assert refusal_of(ask("POST", "since3/query", json={"version": 2})) == refusal
+    assert refusal_of(ask("POST", "since3/query", json={"timestamp": "2024-01-01T00:30:00Z"})) == refusal
+    assert version_of(ask("POST", "since3/query", json={"version": 3})) == "3"
     asked = {"startingTimestamp": "2024-01-01T00:00:00Z"}
-    assert _message(ask("GET", "since3/version", params=asked)).startswith(refusal)
+    assert refusal_of(ask("GET", "since3/version", params=asked)).startswith(refusal)
 
 
 def test_a_log_whose_start_was_cleaned_up(tmp_path: Path) -> None:
@@ -135,35 +106,35 @@ def test_a_log_whose_start_was_cleaned_up(tmp_path: Path) -> None:
     for version in (0, 1, 2):
         for file in (tmp_path / "t" / "_delta_log").glob(f"{version:020d}.*"):
             file.unlink()
-    for ask in _asking(_config(Table("t", f"file://{tmp_path}/t", history_shared=True))):
-        assert _versions(ask("GET", "t/version")) == "5"
-        assert _message(ask("POST", "t/query", json={"version": 1})).endswith(
+    with asking(share(Table("t", f"file://{tmp_path}/t", history_shared=True))) as ask:
+        assert version_of(ask("GET", "t/version")) == "5"
+        assert refusal_of(ask("POST", "t/query", json={"version": 1})).endswith(
             "Cannot load table version 1 as the transaction log has been truncated due to manual deletion or the"
             " log/checkpoint retention policy. The earliest available version is 4."
         )
 
 
-def test_a_table_without_files(ask: Ask, orders: Path) -> None:
+def test_a_table_without_files(ask: Asker, orders: Path) -> None:
     for path in ("nowhere/version", "nowhere/metadata"):
-        assert _message(ask("GET", path)) == "400 RESOURCE_DOES_NOT_EXIST: table files missing"
+        assert refusal_of(ask("GET", path)) == "400 RESOURCE_DOES_NOT_EXIST: table files missing"
     assert not (orders / "nowhere").exists()
 
 
 def test_a_bucket_that_is_not_there_and_one_that_is_closed(s3: S3Server) -> None:
     bucket = s3.make_bucket("closed-to-us")
     tables = Table("gone", "s3://no-such-bucket/t"), Table("empty", f"s3://{bucket}/t")
-    for ask in _asking(_config(*tables, s3=S3(s3.endpoint, s3.region, s3.access_key, s3.secret_key))):
+    with asking(share(*tables, s3=S3(s3.endpoint, s3.region, s3.access_key, s3.secret_key))) as ask:
         for name in ("gone", "empty"):
             answer = ask("POST", f"{name}/query", json={})
-            assert _message(answer) == "400 RESOURCE_DOES_NOT_EXIST: table files missing"
-    for ask in _asking(_config(*tables, s3=S3(s3.endpoint, s3.region, s3.access_key, "wrong"))):
+            assert refusal_of(answer) == "400 RESOURCE_DOES_NOT_EXIST: table files missing"
+    with asking(share(*tables, s3=S3(s3.endpoint, s3.region, s3.access_key, "wrong"))) as ask:
         answer = ask("POST", "empty/query", json={})
-        assert _message(answer) == "400 RESOURCE_DOES_NOT_EXIST: permission denied"
+        assert refusal_of(answer) == "400 RESOURCE_DOES_NOT_EXIST: permission denied"
 
 
-def test_a_limit_is_answered_with_just_enough_files(ask: Ask) -> None:
-    everything = _adds(ask("POST", "dv_part/query", json={}))
-    some = _adds(ask("POST", "dv_part/query", json={"limitHint": 10}))
+def test_a_limit_is_answered_with_just_enough_files(ask: Asker) -> None:
+    everything = adds_of(ask("POST", "dv_part/query", json={}))
+    some = adds_of(ask("POST", "dv_part/query", json={"limitHint": 10}))
     rows = [json.loads(a["stats"])["numRecords"] - a.get("deletionVector", {}).get("cardinality", 0) for a in some]
     assert sum(rows[:-1]) < 10 <= sum(rows)
     assert len(some) < len(everything)
@@ -209,23 +180,23 @@ ALL = [(None, LATE), (ODD, LATE), ("plain", EARLY), ("ünï", EARLY)]
     ],
 )
 def test_a_json_predicate_leaves_out_partitions(
-    ask: Ask, predicate: dict[str, Any], partitions: list[tuple[str | None, str]]
+    ask: Asker, predicate: dict[str, Any], partitions: list[tuple[str | None, str]]
 ) -> None:
-    adds = _adds(ask("POST", "dv_part/query", json={"jsonPredicateHints": json.dumps(predicate)}))
+    adds = adds_of(ask("POST", "dv_part/query", json={"jsonPredicateHints": json.dumps(predicate)}))
     found = {(a["partitionValues"]["p"], a["partitionValues"]["pd"]) for a in adds}
     assert found == set(partitions)
 
 
-def test_other_hints_are_accepted(ask: Ask) -> None:
-    everything = _adds(ask("POST", "dv_part/query", json={}))
-    for hints in ({"predicateHints": ["p = 'plain'"]}, {"jsonPredicateHints": "garbage"}):
-        assert len(_adds(ask("POST", "dv_part/query", json=hints))) == len(everything)
+def test_other_hints_are_accepted(ask: Asker) -> None:
+    everything = adds_of(ask("POST", "orders/query", json={}))
+    for hints in ({"predicateHints": ["country = 'DE'"]}, {"jsonPredicateHints": "garbage"}):
+        assert len(adds_of(ask("POST", "orders/query", json=hints))) == len(everything)
 
 
 @pytest.mark.parametrize(
     ("body", "refusal"),
     [
-        ({"startingVersion": 0}, "400 MALFORMED_REQUEST: Object contains unknown field `startingVersion`"),
+        ({"beginningVersion": 0}, "400 MALFORMED_REQUEST: Object contains unknown field `beginningVersion`"),
         ({"version": -1}, "400 INVALID_PARAMETER_VALUE: table version cannot be negative."),
         ({"version": "x"}, "400 MALFORMED_REQUEST: Expected `int | null`, got `str` - at `$.version`"),
         (
@@ -239,28 +210,28 @@ def test_other_hints_are_accepted(ask: Ask) -> None:
         ({"refreshToken": "garbage"}, "400 INVALID_PARAMETER_VALUE: Error decoding refresh token: garbage."),
     ],
 )
-def test_queries_that_are_refused(ask: Ask, body: dict[str, Any], refusal: str) -> None:
-    assert _message(ask("POST", "orders/query", json=body)) == refusal
+def test_queries_that_are_refused(ask: Asker, body: dict[str, Any], refusal: str) -> None:
+    assert refusal_of(ask("POST", "orders/query", json=body)) == refusal
 
 
-def test_a_query_needs_no_body_but_json_where_it_says_so(ask: Ask) -> None:
+def test_a_query_needs_no_body_but_json_where_it_says_so(ask: Asker) -> None:
     assert ask("POST", "orders/query").status_code == 200
     assert ask("POST", "orders/query", headers={"Content-Type": "application/json"}).status_code == 400
 
 
-def test_a_refresh_token_is_good_for_its_table_and_for_a_while(ask: Ask) -> None:
+def test_a_refresh_token_is_good_for_its_table_and_for_a_while(ask: Asker) -> None:
     end = json.loads(ask("POST", "orders/query", json={"includeRefreshToken": True}).text.splitlines()[-1])
     token = end["endStreamAction"]["refreshToken"]
-    assert _message(ask("POST", "since3/query", json={"refreshToken": token})) == (
+    assert refusal_of(ask("POST", "since3/query", json={"refreshToken": token})) == (
         "400 INVALID_PARAMETER_VALUE: The table specified in the refresh token does not match the table being queried."
     )
     old = tokens.encode(RefreshToken("id-orders", 6, 1))
-    assert _message(ask("POST", "orders/query", json={"refreshToken": old})) == (
+    assert refusal_of(ask("POST", "orders/query", json={"refreshToken": old})) == (
         "400 INVALID_PARAMETER_VALUE: The refresh token has expired. Please restart the query."
     )
 
 
-def test_capabilities_are_read_without_case_but_not_trimmed(ask: Ask) -> None:
+def test_capabilities_are_read_without_case_but_not_trimmed(ask: Asker) -> None:
     spaced = {"delta-sharing-capabilities": "responseformat=delta; readerfeatures=deletionvectors"}
     assert ask("POST", "dv_part/query", headers=spaced).status_code == 400
     upper = {"delta-sharing-capabilities": "responseFormat=Delta;READERFEATURES=deletionVectors;x;y="}
@@ -269,8 +240,8 @@ def test_capabilities_are_read_without_case_but_not_trimmed(ask: Ask) -> None:
     assert empty.headers["delta-sharing-capabilities"] == "responseformat=parquet"
 
 
-def test_an_unknown_file_id_hash_is_refused(ask: Ask) -> None:
-    assert _message(ask("POST", "orders/query", headers={"fileidhash": "crc"})) == (
+def test_an_unknown_file_id_hash_is_refused(ask: Asker) -> None:
+    assert refusal_of(ask("POST", "orders/query", headers={"fileidhash": "crc"})) == (
         "400 INVALID_PARAMETER_VALUE: Unsupported fileidhash: 'crc'. Supported: parquet, delta"
     )
 
@@ -279,8 +250,8 @@ def test_a_feature_that_the_reference_server_refuses_can_be_allowed(tmp_path: Pa
     broken_tables.make(tmp_path)
     table = Table("variant", f"file://{tmp_path}/variant")
     features = REFERENCE_READER_FEATURES | {"variantType"}
-    for ask in _asking(_config(table, reader_features=features)):
-        assert len(_adds(ask("POST", "variant/query", json={}))) == 1
+    with asking(share(table, reader_features=features)) as ask:
+        assert len(adds_of(ask("POST", "variant/query", json={}))) == 1
 
 
 def test_a_server_can_be_made_to_misbehave(orders: Path) -> None:
@@ -288,7 +259,7 @@ def test_a_server_can_be_made_to_misbehave(orders: Path) -> None:
         async def send(self, request: web.Request, answer: Answer) -> web.StreamResponse:
             return await super().send(request, Answer(answer.headers, iter(list(answer.lines)[:3])))
 
-    for ask in _asking(_config(Table("t", f"file://{orders}")), Truncating):
+    with asking(share(Table("t", f"file://{orders}")), Truncating) as ask:
         assert len(ask("POST", "t/query", json={}).text.splitlines()) == 3
 
 
@@ -302,9 +273,8 @@ def test_a_failure_in_the_middle_breaks_the_connection(orders: Path) -> None:
             yield next(lines)
             raise RuntimeError("the disk is gone")
 
-    for ask in _asking(_config(Table("t", f"file://{orders}")), Failing):
-        with pytest.raises(httpx.TransportError):
-            ask("POST", "t/query", json={})
+    with asking(share(Table("t", f"file://{orders}")), Failing) as ask, pytest.raises(httpx.TransportError):
+        ask("POST", "t/query", json={})
 
 
 def test_unknown_settings_are_refused_with_a_sentence() -> None:
@@ -328,7 +298,7 @@ def test_the_example_configuration_is_valid() -> None:
 
 def test_the_program_says_where_it_listens_and_ends_when_told(orders: Path, tmp_path: Path) -> None:
     config = tmp_path / "provider.yaml"
-    config.write_bytes(msgspec.yaml.encode(_config(Table("orders", f"file://{orders}"))))
+    config.write_bytes(msgspec.yaml.encode(share(Table("orders", f"file://{orders}"))))
     with subprocess.Popen([*PROGRAM, config, "--port", "0"], stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
         assert process.stdout
         endpoint = json.loads(process.stdout.readline())["endpoint"]

@@ -5,6 +5,7 @@ Strict, because a misspelt `historyShared` would be found out only by a recipien
 
 from __future__ import annotations
 
+import enum
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,17 @@ REFERENCE_READER_FEATURES = frozenset(
 """The table features that the reference server can read; it refuses tables that need any other."""
 
 
+class Flavour(enum.Enum):
+    """Whose behaviour a table is shared with, where servers differ."""
+
+    REFERENCE = "reference"
+    """The open-source server: ranges, changes and pages only of tables that every client can read."""
+    HOSTED = "hosted"
+    """A commercial one, as far as the official clients show it: everything works on every table."""
+    LEGACY = "legacy"
+    """The open-source server before there was a format but `parquet`: it knows no capabilities."""
+
+
 class ConfigError(Exception):
     """A sentence for the person who wrote the configuration."""
 
@@ -37,6 +49,14 @@ class Table(_Section, frozen=True):
     history_shared: bool = False
     start_version: Annotated[int, Meta(ge=0)] = 0
     """The oldest version that may be queried; only of interest with `historyShared`."""
+    flavour: Flavour | None = None
+    """That of the share, if nothing is said."""
+    directory_access: bool = False
+    """Whether recipients get credentials for the table's folder; needs a bucket and the hosted flavour."""
+
+    def __post_init__(self) -> None:
+        if self.directory_access and not self.location.startswith("s3://"):
+            raise ValueError(f"table {self.name} has directoryAccess, which needs a location in s3://")
 
 
 class Schema(_Section, frozen=True):
@@ -47,6 +67,7 @@ class Schema(_Section, frozen=True):
 class Share(_Section, frozen=True):
     name: str
     schemas: list[Schema] = []
+    flavour: Flavour = Flavour.REFERENCE
 
 
 class S3(_Section, frozen=True):
@@ -71,12 +92,32 @@ class S3(_Section, frozen=True):
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
 
+class TemporaryCredentials(_Section, frozen=True):
+    """What recipients with directory access are given. A server on AWS would have them made, for one folder each."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str = ""
+    """Empty for a store that is not AWS and takes none."""
+
+
 class Config(_Section, frozen=True):
     bearer_token: Annotated[str, Meta(min_length=1)]
     shares: list[Share] = []
     url_lifetime_seconds: Annotated[int, Meta(gt=0)] = 3600
     reader_features: frozenset[str] = REFERENCE_READER_FEATURES
     s3: S3 = S3()
+    temporary_credentials: TemporaryCredentials | None = None
+
+    def __post_init__(self) -> None:
+        for share in self.shares:
+            for table in (table for schema in share.schemas for table in schema.tables):
+                if not table.directory_access:
+                    continue
+                if (table.flavour or share.flavour) is not Flavour.HOSTED:
+                    raise ValueError(f"table {table.name} has directoryAccess, which needs flavour: hosted")
+                if self.temporary_credentials is None:
+                    raise ValueError(f"table {table.name} has directoryAccess, and there are no temporaryCredentials")
 
 
 def parse(text: str, source: str = "the configuration") -> Config:

@@ -9,42 +9,32 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
+from typing import Any
 
 import msgspec
 from aiohttp import web
 from botocore.credentials import Credentials
 
-from deltamirror.delta.snapshot import Snapshot
-from sharing_provider import lines, requests, tables, tokens
+from sharing_provider import answers, credentials, ranges, requests
+from sharing_provider.answers import Answer, Client
 from sharing_provider.catalog import MAX_RESULTS, Catalog, Item, Page
-from sharing_provider.config import Config
+from sharing_provider.config import Config, Flavour
 from sharing_provider.errors import InvalidParameter, Refusal
-from sharing_provider.predicate import partition_filter
+from sharing_provider.replays import Replays
+from sharing_provider.requests import Changes, Query
 from sharing_provider.tables import SharedTable
-from sharing_provider.tokens import RefreshToken
 from sharing_provider.urls import FILES, FileSigner, FileUrls, S3Signer, Signer, s3_credentials, store_error
 
 PREFIX = "/delta-sharing"
-REFRESH_TOKEN_LIFETIME = 3600
+TABLE = PREFIX + "/shares/{share}/schemas/{schema}/tables/{table}"
 BATCH = 500
 
-_TABLE = PREFIX + "/shares/{share}/schemas/{schema}/tables/{table}"
 _logger = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a table endpoint sends: a status of 200, headers, and lines that are made while they are sent."""
-
-    headers: Mapping[str, str]
-    lines: Iterator[bytes]
 
 
 class Server:
@@ -52,8 +42,13 @@ class Server:
         self.config = config
         self._catalog = Catalog(config)
         self._file_urls = FileUrls(config.url_lifetime_seconds)
-        everything = (table for share in config.shares for schema in share.schemas for table in schema.tables)
-        self._tables = {table: SharedTable(table, config) for table in everything}
+        replays = Replays()
+        self._tables = {
+            (share.name, schema.name, table.name): SharedTable(table, table.flavour or share.flavour, config, replays)
+            for share in config.shares
+            for schema in share.schemas
+            for table in schema.tables
+        }
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._explain, self._authorize])
@@ -62,9 +57,11 @@ class Server:
         app.router.add_get(f"{PREFIX}/shares/{{share}}/schemas", self.list_schemas)
         app.router.add_get(f"{PREFIX}/shares/{{share}}/schemas/{{schema}}/tables", self.list_tables)
         app.router.add_get(f"{PREFIX}/shares/{{share}}/all-tables", self.list_all_tables)
-        app.router.add_get(f"{_TABLE}/version", self.get_version)
-        app.router.add_get(f"{_TABLE}/metadata", self.get_metadata)
-        app.router.add_post(f"{_TABLE}/query", self.query)
+        app.router.add_get(f"{TABLE}/version", self.get_version)
+        app.router.add_get(f"{TABLE}/metadata", self.get_metadata)
+        app.router.add_post(f"{TABLE}/query", self.query)
+        app.router.add_get(f"{TABLE}/changes", self.changes)
+        app.router.add_post(f"{TABLE}/temporary-table-credentials", self.temporary_credentials)
         app.router.add_get(FILES + "/{share}/{schema}/{table}/{path:.+}", self.get_file)
         return app
 
@@ -109,51 +106,45 @@ class Server:
         table = self._table(request)
         if version is not None or timestamp is not None:
             _require_history(table, request)
-        able = requests.capabilities(request.headers.get("delta-sharing-capabilities"))
-        id_hash = requests.file_id_hash(request.headers.get("fileidhash"))
-
-        def answer() -> Answer:
-            snapshot = table.snapshot(version, timestamp)
-            tables.check_properties(snapshot, able.reader_features)
-            response_format = able.response_format(snapshot.protocol.min_reader_version)
-            headers = _headers(snapshot, f"responseformat={response_format}", id_hash)
-            return Answer(headers, lines.head(snapshot, response_format, table.config.history_shared))
-
-        return await self.send(request, await asyncio.to_thread(answer))
+        client = self._client(request, table)
+        return await self.send(request, await asyncio.to_thread(answers.metadata, table, version, timestamp, client))
 
     async def query(self, request: web.Request) -> web.StreamResponse:
         asked = requests.query(await request.read(), "Content-Type" in request.headers)
-        id_hash = requests.file_id_hash(request.headers.get("fileidhash"))
+        return await self.answer_query(request, asked)
+
+    async def answer_query(self, request: web.Request, asked: Query) -> web.StreamResponse:
         table = self._table(request)
+        if table.flavour is Flavour.LEGACY:
+            asked = asked.without_novelties()
         if not asked.latest:
             _require_history(table, request)
-        if asked.refresh_token is not None:
-            _check_refresh_token(asked.refresh_token, table)
-        able = requests.capabilities(request.headers.get("delta-sharing-capabilities"))
+        client = self._client(request, table)
+        answer = answers.snapshot if asked.starting_version is None else ranges.changed_files
+        return await self.send(request, await asyncio.to_thread(answer, table, asked, client))
 
-        def answer() -> Answer:
-            snapshot = table.snapshot(asked.version, asked.timestamp)
-            tables.check_properties(snapshot, able.reader_features)
-            if snapshot.version < table.config.start_version:
-                raise InvalidParameter(f"You can only query table data since version {table.config.start_version}.")
-            keep = partition_filter(asked.json_predicate_hints, snapshot.metadata)
-            adds = [add for add in snapshot.files.values() if keep(add.partition_values)]
-            tables.check_files(adds, able.reader_features)
-            response_format = able.response_format(snapshot.protocol.min_reader_version)
-            files = lines.Files(
-                adds=adds,
-                signer=self._signer(table, request),
-                id_hash=id_hash or response_format,
-                version=None if asked.latest else snapshot.version,
-                limit=None if asked.predicate_hints or asked.json_predicate_hints else asked.limit_hint,
-                end=able.end_stream_action,
-                refresh_token=_refresh_token(table, snapshot) if asked.include_refresh_token else None,
+    async def changes(self, request: web.Request) -> web.StreamResponse:
+        requests.max_files(request.query)
+        table = self._table(request)
+        if not table.config.history_shared:
+            raise InvalidParameter(f"cdf is not enabled on table {_full_name(request)}")
+        return await self.answer_changes(request, requests.changes(request.query))
+
+    async def answer_changes(self, request: web.Request, asked: Changes) -> web.StreamResponse:
+        table = self._table(request)
+        if table.flavour is Flavour.LEGACY:
+            asked = asked.without_novelties()
+        client = self._client(request, table)
+        return await self.send(request, await asyncio.to_thread(ranges.changes, table, asked, client))
+
+    async def temporary_credentials(self, request: web.Request) -> web.Response:
+        table = self._table(request)
+        if not table.config.history_shared:
+            raise InvalidParameter(
+                "Temporary table credentials are not supported because history sharing is not enabled"
+                f" on table: {_full_name(request)}"
             )
-            echo = f"responseformat={response_format}" + (";includeendstreamaction=true" if files.end else "")
-            head = lines.head(snapshot, response_format, table.config.history_shared)
-            return Answer(_headers(snapshot, echo, id_hash), chain(head, lines.listing(files, response_format)))
-
-        return await self.send(request, await asyncio.to_thread(answer))
+        return _json(credentials.for_table(table.config, self.config, await request.read()))
 
     async def get_file(self, request: web.Request) -> web.StreamResponse:
         """Stands in for the object store of tables on the local disk; aiohttp knows about ranges."""
@@ -183,11 +174,18 @@ class Server:
         names = request.match_info
         return self._tables[self._catalog.table(names["share"], names["schema"], names["table"])]
 
+    def _client(self, request: web.Request, table: SharedTable) -> Client:
+        signer = self._signer(table, request)
+        if table.flavour is Flavour.LEGACY:
+            return Client(requests.capabilities(None), None, signer)
+        able = requests.capabilities(request.headers.get("delta-sharing-capabilities"))
+        return Client(able, requests.file_id_hash(request.headers.get("fileidhash")), signer)
+
     def _signer(self, table: SharedTable, request: web.Request) -> Signer:
         if table.folder is None:
-            credentials = self._s3_credentials.get_frozen_credentials()
+            keys = self._s3_credentials.get_frozen_credentials()
             lifetime = self.config.url_lifetime_seconds
-            return S3Signer(self.config.s3.options, credentials, table.config.location, lifetime)
+            return S3Signer(self.config.s3.options, keys, table.config.location, lifetime)
         names = request.match_info
         origin = str(request.url.origin())
         return FileSigner(self._file_urls, origin, f"{names['share']}/{names['schema']}/{names['table']}")
@@ -201,7 +199,7 @@ class Server:
         try:
             return await handler(request)
         except Refusal as refusal:
-            return _json({"errorCode": refusal.code, "message": str(refusal)}, refusal.status)
+            return _json(refusal.body(), refusal.status)
         except (web.HTTPException, ConnectionError):
             raise
         except Exception:
@@ -218,7 +216,7 @@ class Server:
         return await handler(request)
 
 
-def _json(value: Page | dict[str, str] | dict[str, Item], status: int = 200) -> web.Response:
+def _json(value: Page | dict[str, Any], status: int = 200) -> web.Response:
     text = msgspec.json.encode(value).decode()
     return web.Response(status=status, text=text, content_type="application/json")
 
@@ -232,36 +230,14 @@ def _paging(request: web.Request) -> tuple[int, str | None]:
     return MAX_RESULTS if limit is None else limit, request.query.get("pageToken")
 
 
-def _headers(snapshot: Snapshot, capabilities: str, id_hash: str | None) -> dict[str, str]:
-    headers = {
-        "Delta-Table-Version": str(snapshot.version),
-        "Content-Type": "application/x-ndjson; charset=utf-8",
-        "delta-sharing-capabilities": capabilities,
-    }
-    return {**headers, "fileidhash": id_hash} if id_hash else headers
-
-
 def _require_history(table: SharedTable, request: web.Request) -> None:
     if not table.config.history_shared:
-        names = request.match_info
         raise InvalidParameter(
             "Reading table by version or timestamp is not supported because history sharing is not enabled"
-            f" on table: {names['share']}.{names['schema']}.{names['table']}"
+            f" on table: {_full_name(request)}"
         )
 
 
-def _refresh_token(table: SharedTable, snapshot: Snapshot) -> str:
-    expires = int((time.time() + REFRESH_TOKEN_LIFETIME) * 1000)
-    return tokens.encode(RefreshToken(table.config.id, snapshot.version, expires))
-
-
-def _check_refresh_token(text: str, table: SharedTable) -> None:
-    """Checked and then not used: like the reference server's, the answer is the latest version."""
-    try:
-        token = tokens.decode(text, RefreshToken)
-    except ValueError:
-        raise InvalidParameter(f"Error decoding refresh token: {text}.") from None
-    if token.expires < time.time() * 1000:
-        raise InvalidParameter("The refresh token has expired. Please restart the query.")
-    if token.table_id != table.config.id:
-        raise InvalidParameter("The table specified in the refresh token does not match the table being queried.")
+def _full_name(request: web.Request) -> str:
+    names = request.match_info
+    return f"{names['share']}.{names['schema']}.{names['table']}"

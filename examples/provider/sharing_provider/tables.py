@@ -1,6 +1,6 @@
 """One shared table: its log on storage, the version or time that a request names, what may be shared of it.
 
-Every request reads the log anew: a cache would have to notice a table that was dropped and made again.
+Every request lists the log anew; what it says is replayed only where it changed.
 """
 
 from __future__ import annotations
@@ -9,34 +9,46 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from deltamirror.delta import log
-from deltamirror.delta.actions import Add
+from deltamirror.delta.actions import Add, Remove
 from deltamirror.delta.errors import NotATable
 from deltamirror.delta.log import Listing
 from deltamirror.delta.snapshot import Snapshot
 from deltamirror.store import ObjectNotFound, Store, StoreDenied, StoreNotFound, open_store
-from sharing_provider.config import Config, Table
-from sharing_provider.errors import InvalidParameter, MalformedRequest, TableUnreadable, Unsupported
+from sharing_provider.commits import EPOCH, MILLISECOND, FileAction, commit_times
+from sharing_provider.config import Config, Flavour, Table
+from sharing_provider.errors import (
+    InvalidParameter,
+    MalformedRequest,
+    TableUnreadable,
+    UndeclaredFeatures,
+    Unsupported,
+)
+from sharing_provider.history import History
+from sharing_provider.replays import Replays
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
-_EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _NEEDS = {
     # A table property: the value that switches it off, and the feature that a client must have declared.
     "delta.columnMapping.mode": ("none", "columnmapping"),
     "delta.enableDeletionVectors": ("false", "deletionvectors"),
 }
+_ABOUT_THE_LOG = {"v2Checkpoint", "vacuumProtocolCheck"}
+"""Reader features that nobody meets who reads through a share."""
 
 
 class SharedTable:
-    def __init__(self, table: Table, config: Config) -> None:
+    def __init__(self, table: Table, flavour: Flavour, config: Config, replays: Replays) -> None:
         self.config = table
+        self.flavour = flavour
         self._s3 = config.s3
         self._reader_features = config.reader_features
+        self._replays = replays
 
     @property
     def folder(self) -> Path | None:
@@ -54,17 +66,23 @@ class SharedTable:
     def snapshot(self, version: int | None = None, timestamp: str | None = None) -> Snapshot:
         with self._refusals():
             listing = self._listing()
+            if self.flavour is Flavour.LEGACY:
+                self._history(listing)  # it has no other way to open a table
             if timestamp is not None:
                 version = self._version_at(listing, milliseconds(timestamp))
             return self._load(listing, version)
+
+    def history(self) -> History:
+        """What ranges, changes and pages are made from, if this server can make them of this table."""
+        with self._refusals():
+            return self._history(self._listing())
 
     def version_after(self, timestamp: str) -> int:
         """The first version after a time: like the reference server, not the one at exactly that time."""
         with self._refusals():
             listing = self._listing()
-            first, _ = self._commit_times(listing)[0]
             at = milliseconds(timestamp)
-            if at < first:
+            if at < min(commit_times(listing).values()):
                 return 0
             return self._load(listing, self._version_at(listing, at) + 1).version
 
@@ -101,9 +119,17 @@ class SharedTable:
                 f"{cannot_load} the transaction log has been truncated due to manual deletion or the"
                 f" log/checkpoint retention policy. The earliest available version is {earliest}."
             )
-        snapshot = log.load(self._store, version, listing)
+        snapshot = self._replay(listing, version)
         self._check_protocol(snapshot)
         return snapshot
+
+    def _history(self, listing: Listing) -> History:
+        history = History(self._store, listing, self._replay, limited=self.flavour is not Flavour.HOSTED)
+        history.check()
+        return history
+
+    def _replay(self, listing: Listing, version: int | None) -> Snapshot:
+        return self._replays.load(self.config.location, self._store, listing, version)
 
     def _check_protocol(self, snapshot: Snapshot) -> None:
         reader = snapshot.protocol.min_reader_version
@@ -113,7 +139,7 @@ class SharedTable:
                 f" {reader} which is unsupported by this version of Delta Kernel."
             )
         for feature in snapshot.protocol.reader_features or []:
-            if feature in self._reader_features:
+            if self.flavour is Flavour.HOSTED or feature in self._reader_features:
                 continue
             if feature.startswith("variant"):
                 # The reference server fails at the schema before it looks at the features.
@@ -123,16 +149,8 @@ class SharedTable:
                 f' "{feature}" which is unsupported by this version of Delta Kernel.'
             )
 
-    def _commit_times(self, listing: Listing) -> list[tuple[int, int]]:
-        """(milliseconds, version) of each commit, made to increase as Delta readers do."""
-        times: list[tuple[int, int]] = []
-        for version, entry in sorted(listing.commits.items()):
-            modified = (entry.modified - _EPOCH) // _MILLISECOND
-            times.append((max(modified, times[-1][0] + 1) if times else modified, version))
-        return times
-
     def _version_at(self, listing: Listing, at: int) -> int:
-        times = self._commit_times(listing)
+        times = sorted((time, version) for version, time in commit_times(listing).items())
         (first, first_version), (last, last_version) = times[0], times[-1]
         provided = f"{self.config.location}: The provided timestamp {_both_forms(at)} is"
         if at < first:
@@ -148,38 +166,48 @@ class SharedTable:
         return max(version for time, version in times if time <= at)
 
 
-def check_properties(snapshot: Snapshot, client_features: frozenset[str]) -> None:
-    for name, (off, feature) in _NEEDS.items():
-        if snapshot.metadata.configuration.get(name, off) != off and feature not in client_features:
-            raise Unsupported("Unsupported Delta Table Properties")
+def check_client(table: SharedTable, snapshot: Snapshot, client_features: frozenset[str]) -> None:
+    """Whether the client has declared what it must be able to do to read this table."""
+    configuration = snapshot.metadata.configuration
+    active = {name: need for name, (off, need) in _NEEDS.items() if configuration.get(name, off) != off}
+    if table.flavour is Flavour.HOSTED:
+        listed = set(snapshot.protocol.reader_features or []) - _ABOUT_THE_LOG - {"columnMapping", "deletionVectors"}
+        needed = active | {feature: feature.lower() for feature in listed}
+        if undeclared := sorted(name for name, need in needed.items() if need not in client_features):
+            raise UndeclaredFeatures(
+                f"Table features {', '.join(undeclared)} are found in table version: {snapshot.version}."
+            )
+    elif not client_features.issuperset(active.values()):
+        raise Unsupported("Unsupported Delta Table Properties")
 
 
-def check_files(files: Iterable[Add], client_features: frozenset[str]) -> None:
+def check_files(table: SharedTable, files: Iterable[FileAction], client_features: frozenset[str]) -> None:
     """Asked before the first line of an answer: later is too late for a status."""
-    for add in files:
-        if _ABSOLUTE.match(add.path):
+    for file in files:
+        if _ABSOLUTE.match(file.path):
             raise NotImplementedError("a table with absolute paths cannot be shared")
-        if add.deletion_vector is None:
+        vector = file.deletion_vector if isinstance(file, Add | Remove) else None
+        if vector is None:
             continue
         if "deletionvectors" not in client_features:
             raise Unsupported("Deletion Vector property disabled")
-        if add.deletion_vector.storage_type == "p":
+        if vector.storage_type == "p":
             raise Unsupported("Table contains absolute paths and cannot be shared through delta sharing")
-        if add.deletion_vector.storage_type == "i":
+        if vector.storage_type == "i" and table.flavour is not Flavour.HOSTED:
             raise NotImplementedError("an inline deletion vector has no file to sign")
 
 
-def milliseconds(timestamp: str) -> int:
+def milliseconds(timestamp: str, name: str = "startingTimestamp") -> int:
     try:
         moment = datetime.fromisoformat(timestamp)
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise InvalidParameter(f"Invalid startingTimestamp: Text '{timestamp}' could not be parsed at index 0.")
-    return (moment - _EPOCH) // _MILLISECOND
+        raise InvalidParameter(f"Invalid {name}: Text '{timestamp}' could not be parsed at index 0.")
+    return (moment - EPOCH) // MILLISECOND
 
 
 def _both_forms(time: int) -> str:
     digits = "milliseconds" if time % 1000 else "seconds"
-    text = (_EPOCH + time * _MILLISECOND).isoformat(timespec=digits).replace("+00:00", "Z")
+    text = (EPOCH + time * MILLISECOND).isoformat(timespec=digits).replace("+00:00", "Z")
     return f"{time} ms ({text})"

@@ -98,9 +98,12 @@ class FileUrls:
         self._key = secrets.token_bytes(32)
         self._lifetime = lifetime
 
-    def sign(self, origin: str, path: str) -> SignedUrl:
+    def expiry(self) -> int:
+        """Of a URL that is signed now."""
+        return int((time.time() + self._lifetime) * 1000)
+
+    def sign(self, origin: str, path: str, expires: int) -> SignedUrl:
         """`path` starts at the root of this server and is not yet percent-encoded."""
-        expires = int((time.time() + self._lifetime) * 1000)
         query = urlencode({"expires": expires, _SIGNATURE: self._signature("GET", path, str(expires))})
         return SignedUrl(f"{origin}{quote(path)}?{query}", expires)
 
@@ -118,15 +121,16 @@ class FileUrls:
         return hmac.digest(self._key, f"{method}\n{path}\n{expires}".encode(), "sha256").hex()
 
 
-@dataclass(frozen=True, slots=True)
 class FileSigner:
-    urls: FileUrls
-    origin: str
-    table: str
-    """Share, schema and name, separated by slashes."""
+    """Signs for one answer, in which a file has one URL: to clients of a change feed it is the name of the file."""
+
+    def __init__(self, urls: FileUrls, origin: str, table: str) -> None:
+        """`table` is its share, schema and name, separated by slashes."""
+        self._urls, self._origin, self._table = urls, origin, table
+        self._expires = urls.expiry()
 
     def sign(self, path: str) -> SignedUrl:
-        return self.urls.sign(self.origin, f"{FILES}/{self.table}/{path}")
+        return self._urls.sign(self._origin, f"{FILES}/{self._table}/{path}", self._expires)
 
 
 def store_error(code: str, message: str) -> str:
