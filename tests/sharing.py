@@ -86,7 +86,7 @@ class Recipient:
         return open_store(f"s3://{self.bucket}/{table}", environment=keys, s3=options)
 
     def sync(self, table: str, *, full: bool = False) -> SyncResult:
-        settings = Settings(TableName("s", "d", table), f"local/test/{table}", 7 * 86400, 30 * 86400, 8)
+        settings = Settings(TableName("s", "d", table), f"local/test/{table}", concurrency=8)
         with SharingClient(Profile.from_dict(self.provider.profile()), features.readable()) as client:
             return Sync(client, self.store(table), settings).run(full=full)
 

@@ -63,11 +63,14 @@ def test_a_hole_in_the_log_is_not_passed_over(tmp_path: Path) -> None:
 def test_a_file_is_known_by_its_path_and_its_vector(tmp_path: Path) -> None:
     store = open_folder(tmp_path)
     commit.write_commit(
-        store, 0, [Line(protocol=Protocol(3, 7)), Line(meta_data=METADATA), Line(add=add("a")), Line(add=add("b"))]
+        store,
+        0,
+        [Line(protocol=Protocol(3, 7)), Line(meta_data=METADATA), Line(add=add("a")), Line(add=add("b"))],
+        "c0",
     )
     update = [Line(add=add("a", VECTOR)), Line(remove=Remove("a", True))]
-    commit.write_commit(store, 1, update)
-    commit.write_commit(store, 2, [Line(remove=Remove("a", True))])  # names no vector: another logical file
+    commit.write_commit(store, 1, update, "c1")
+    commit.write_commit(store, 2, [Line(remove=Remove("a", True))], "c2")  # names no vector: another logical file
     assert set(log.load(store).files) == {("a", VECTOR.unique_id), ("b", None)}
 
 
@@ -83,9 +86,9 @@ def test_a_checkpoint_says_what_the_commits_said(tmp_path: Path) -> None:
         Line(remove=Remove("c", True, deletion_timestamp=2**60, size=3, partition_values={"p": None})),
         Line(remove=Remove("d", True, deletion_timestamp=1)),
     ]
-    commit.write_commit(store, 0, lines)
+    commit.write_commit(store, 0, lines, "c0")
     before = log.load(store)
-    commit.write_checkpoint(store, before, tombstones_for_seconds=3600)
+    commit.write_checkpoint(store, 0, tombstones_for_seconds=3600)
     (tmp_path / "_delta_log/00000000000000000000.json").unlink()
     after = log.load(store)
     assert (after.protocol, after.metadata, after.txns) == (before.protocol, before.metadata, before.txns)
@@ -105,13 +108,13 @@ def test_an_unfinished_multi_part_checkpoint_is_no_checkpoint(tmp_path: Path) ->
 
 def test_a_version_is_committed_once(tmp_path: Path) -> None:
     store = open_folder(tmp_path)
-    commit.write_commit(store, 0, [Line(commit_info={"id": 1})])
+    commit.write_commit(store, 0, [Line(commit_info={"id": "one"})], "one")
     with pytest.raises(VersionExists):
-        commit.write_commit(store, 0, [Line(commit_info={"id": 2})])
+        commit.write_commit(store, 0, [Line(commit_info={"id": "two"})], "two")
 
 
 def test_a_commit_that_meets_itself_was_written(tmp_path: Path) -> None:
     """A PUT whose answer got lost is sent again, and finds its own object."""
     store = open_folder(tmp_path)
-    commit.write_commit(store, 0, [Line(commit_info={"id": 1})])
-    commit.write_commit(store, 0, [Line(commit_info={"id": 1})])
+    commit.write_commit(store, 0, [Line(commit_info={"id": "one"})], "one")
+    commit.write_commit(store, 0, [Line(commit_info={"id": "one"})], "one")

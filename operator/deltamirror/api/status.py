@@ -21,7 +21,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class Condition(_Status, frozen=True):
     """One thing that is so, is not so, or is not known."""
 
-    type: Annotated[ConditionType, Meta(description="What the condition is about.")]
+    type: Annotated[str, Meta(description="What the condition is about.", pattern="^[A-Za-z]+$", max_length=316)]
     status: Annotated[Literal["True", "False", "Unknown"], Meta(description="Whether it is so.")]
     reason: Annotated[str, Meta(description="Why, in one word for programs.", pattern="^[A-Za-z]+$", max_length=1024)]
     message: Annotated[str, Meta(description="Why, in a sentence for people.", max_length=32768)]

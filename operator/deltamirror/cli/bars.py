@@ -44,9 +44,9 @@ class Bars(Progress):
 
     def planned(self, plan: Plan) -> None:
         self._console.print(f"  {describe_plan(plan)}", highlight=False, soft_wrap=True)
-        if plan.files or plan.vectors:
+        if plan.files_to_copy or plan.vectors:
             self._task = self._bytes.add_task(
-                "copy", total=plan.bytes_to_copy, done=0, files=len(plan.files) + len(plan.vectors)
+                "copy", total=plan.bytes_to_copy, done=0, files=plan.files_to_copy + len(plan.vectors)
             )
             self._bytes.start()
 

@@ -9,18 +9,21 @@ import json
 import logging
 import os
 import sys
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from deltamirror import __version__, api
+from deltamirror.api.units import human
 from deltamirror.cli.bars import Bars
 from deltamirror.cli.pages import catalog_tree, probe_table
-from deltamirror.cli.words import describe_plan, describe_result
+from deltamirror.cli.words import count, describe_audit, describe_plan, describe_result
 from deltamirror.delta import features
 from deltamirror.errors import Fault, Kind
-from deltamirror.mirror import Settings, Sync
+from deltamirror.mirror import Settings, Sync, cleanup
 from deltamirror.mirror.probe import probe as find_out
 from deltamirror.sharing import Profile, ProfileInvalid, SharingClient, TableName
 from deltamirror.store import S3Options, Store, open_store
@@ -82,11 +85,11 @@ def plan(filename: Path, profile: Path | None, output: str) -> None:
             json.dumps(
                 {
                     "sourceVersion": planned.source_version,
-                    "filesToCopy": len(planned.files),
+                    "filesToCopy": planned.files_to_copy,
                     "bytesToCopy": planned.bytes_to_copy,
                     "deletionVectorsToCopy": len(planned.vectors),
-                    "filesAdded": len(planned.adds),
-                    "filesRemoved": len(planned.removes),
+                    "filesAdded": len(planned.entries),
+                    "filesRemoved": planned.removes,
                     "schemaChange": planned.metadata is not None,
                     "dropped": planned.dropped,
                 }
@@ -94,6 +97,60 @@ def plan(filename: Path, profile: Path | None, output: str) -> None:
         )
     else:
         click.echo(describe_plan(planned))
+
+
+@cli.command()
+@_manifest
+@_profile
+@_output
+@click.option("--repair", is_flag=True, help="Copy damaged objects again and make the mirror equal to its source.")
+def audit(filename: Path, profile: Path | None, output: str, repair: bool) -> None:
+    """Compare a whole mirror with its source and its store: files, sizes, rows, deletion vectors.
+
+    Exit status 3 if something is wrong and was not repaired.
+    """
+    shared = api.load(filename)
+    store = _store(shared)
+    with _client(profile) as client:
+        found = Sync(client, store, Settings.of(shared)).audit(repair=repair)
+    click.echo(json.dumps(found.to_dict()) if output == "json" else describe_audit(found, repaired=repair))
+    if not found.clean and not repair:
+        sys.exit(3)
+
+
+@cli.command()
+@_manifest
+@_output
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+@click.option(
+    "--now",
+    is_flag=True,
+    help="Erase everything that the newest version does not need, whatever its age. Suspend the SharedTable first.",
+)
+def gc(filename: Path, output: str, dry_run: bool, now: bool) -> None:
+    """Delete what nobody needs any more: removed files beyond their retention, leftovers of syncs that died, old log files."""
+    shared = api.load(filename)
+    store, settings = _store(shared), Settings.of(shared)
+    if dry_run:
+        found = list(
+            cleanup.garbage(
+                store, 0 if now else settings.removed_files_seconds, timedelta(0) if now else cleanup.ORPHANS_FOR
+            )
+        )
+        done = cleanup.Cleaned(len(found), sum(item.size for item in found), 0, 0)
+        for item in found if output == "text" else ():
+            click.echo(f"{item.size:>14,}  {item.path}")
+    elif now:
+        done = cleanup.erase(store)
+    else:
+        done = cleanup.clean(store, settings.removed_files_seconds, settings.log_seconds)
+    if output == "json":
+        click.echo(json.dumps({**asdict(done), "dryRun": dry_run}))
+    else:
+        would = "would delete" if dry_run else "deleted"
+        click.echo(
+            f"{would} {count(done.objects, 'object')} ({human(done.bytes)}), {count(done.log_files, 'log file')}"
+        )
 
 
 @cli.command("list")

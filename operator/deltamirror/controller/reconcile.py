@@ -28,7 +28,7 @@ from deltamirror.errors import Fault, Kind
 from deltamirror.jobs import Launch, Outcome, Step
 from deltamirror.jobs import batch_job as batch
 from deltamirror.mirror import Plan, Progress, Settings, Sync, SyncResult
-from deltamirror.sharing import Profile, SharingClient
+from deltamirror.sharing import Profile, SharingClient, TableName
 from deltamirror.store import S3Options, StoreMisconfigured, open_store
 
 PROGRESS_EVERY = 10.0
@@ -60,6 +60,9 @@ class Reconciler:
     cluster: Cluster
     policy: Policy
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _verified: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By uid: the generation and source version at which this process saw a mirror current. A look that finds the same source version
+    needs to ask nothing else, and opens no store."""
 
     def reconcile(
         self, body: dict[str, Any], not_before: datetime | None = None
@@ -90,7 +93,21 @@ class Reconciler:
             )
         return SharingClient(Profile.from_bytes(data[ref.key]), features.readable())
 
-    def sync(self, shared: SharedTable, progress: Progress, full: bool) -> SyncResult:
+    def stands_still(self, shared: SharedTable) -> bool:
+        """Whether the source is where it was when the mirror was last seen current: one request, and nothing else."""
+        known = self._verified.get(shared.metadata.uid)
+        if known is None or known[0] != shared.metadata.generation:
+            return False
+        source = shared.spec.source
+        with self.client(shared) as client:
+            return client.version(TableName(source.share, source.schema, source.table)) == known[1]
+
+    def sync(self, shared: SharedTable, progress: Progress, full: bool, known_version: int | None) -> SyncResult:
+        result = self._sync(shared, progress, full, known_version)
+        self._verified[shared.metadata.uid] = (shared.metadata.generation, result.sourceVersion)
+        return result
+
+    def _sync(self, shared: SharedTable, progress: Progress, full: bool, known_version: int | None) -> SyncResult:
         destination = shared.spec.destination
         if destination.uri.startswith("file:") and not self.policy.allow_file_destinations:
             raise StoreMisconfigured(
@@ -105,7 +122,7 @@ class Reconciler:
         store = open_store(destination.uri, environment=environment, s3=options)
         settings = Settings.of(shared, cluster=self.policy.cluster_id)
         with self.client(shared) as client:
-            return Sync(client, store, settings, progress).run(full=full)
+            return Sync(client, store, settings, progress).run(full=full, known_version=known_version)
 
     def _secret(self, shared: SharedTable, name: str) -> dict[str, bytes]:
         namespace = shared.metadata.namespace
@@ -143,9 +160,13 @@ class _Run:
         began = _now()
         if decision.fresh:
             self.write(conditions.started(self.shared, self.status, began))
-        progress = _StatusProgress(self)
+        routine = not (decision.fresh or decision.full or decision.requested)
         try:
-            result = self._reconciler.sync(self.shared, progress, decision.full)
+            if routine and self._reconciler.stands_still(self.shared):
+                self.due = next_sync(self.shared, began)  # a routine look that finds nothing new writes nothing
+                return
+            known_version = self.status.mirror.version
+            result = self._reconciler.sync(self.shared, _StatusProgress(self), decision.full, known_version)
         except Fault as fault:
             self._fail(fault)
             return
@@ -154,8 +175,8 @@ class _Run:
             self._fail(UnexpectedError("deltamirror failed unexpectedly; the operator's log says where"))
             return
         SYNCS.labels("Synced" if result.commits else "Unchanged").inc()
-        if not (result.commits or decision.fresh or decision.full or decision.requested):
-            self.due = next_sync(self.shared, began)  # a routine look that found nothing new writes nothing
+        if routine and not result.commits:
+            self.due = next_sync(self.shared, began)
             return
         if result.commits:
             logger.info(
@@ -269,7 +290,7 @@ class _StatusProgress(Progress):
         self._written = time.monotonic()
 
     def planned(self, plan: Plan) -> None:
-        self._progress = ProgressStatus(0, len(plan.files) + len(plan.vectors), 0, plan.bytes_to_copy)
+        self._progress = ProgressStatus(0, plan.files_to_copy + len(plan.vectors), 0, plan.bytes_to_copy)
 
     def copied(self, size: int) -> None:
         self._count(bytes_done=size)

@@ -6,17 +6,15 @@ A classic checkpoint is always allowed, whatever features a table has, and every
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltamirror.delta.actions import Add, Line, Remove, decode_line
+from deltamirror.delta.actions import Add, DeletionVector, Line, decode_line
 from deltamirror.delta.errors import LogCorrupt
-from deltamirror.delta.snapshot import Snapshot
 from deltamirror.delta.storage import LogStorage
 
 _STRINGS = pa.map_(pa.string(), pa.string())
@@ -112,69 +110,92 @@ def _read_parquet(data: bytes) -> Iterator[Line]:
         file = pq.ParquetFile(pa.BufferReader(data))
         present = [name for name in _COLUMNS if name in file.schema_arrow.names]
         for batch in file.iter_batches(_BATCH, columns=_known_fields(file.schema_arrow, present)):
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
-                yield msgspec.convert({k: _without_nulls(v) for k, v in row.items() if v is not None}, Line)
+            for name in present:
+                column = batch.column(name)
+                if column.null_count < len(column):
+                    yield from _lines(name, column.drop_null())
     except (pa.ArrowInvalid, msgspec.ValidationError) as error:
         raise LogCorrupt(f"a checkpoint cannot be read: {error}") from None
 
 
+def _lines(name: str, column: pa.StructArray) -> Iterator[Line]:
+    """The actions of one kind in a batch. Adds are most of every checkpoint, and get a way of their own for speed."""
+    if name == "add":
+        fields = {child.name: column.field(i).to_pylist() for i, child in enumerate(column.type)}
+        empty = [None] * len(column)
+        for path, values, size, modified, stats, tags, vector in zip(
+            fields["path"],
+            fields["partitionValues"],
+            fields["size"],
+            fields["modificationTime"],
+            fields.get("stats", empty),
+            fields.get("tags", empty),
+            fields.get("deletionVector", empty),
+            strict=True,
+        ):
+            dv = _vector(vector) if vector else None
+            yield Line(
+                add=Add(path, dict(values or ()), size, modified, False, stats, dict(tags) if tags else None, dv)
+            )
+    else:
+        for row in column.to_pylist(maps_as_pydicts="strict"):
+            yield msgspec.convert({name: {k: v for k, v in row.items() if v is not None}}, Line)
+
+
+def _vector(row: dict[str, Any]) -> DeletionVector:
+    return DeletionVector(
+        row["storageType"], row["pathOrInlineDv"], row["sizeInBytes"], row["cardinality"], row.get("offset")
+    )
+
+
 def _known_fields(schema: pa.Schema, columns: list[str]) -> list[str]:
     """Column paths to read: statistics that are also there as JSON may be wide structs, and are left out."""
-    wanted = []
-    for column in columns:
-        for child in schema.field(column).type:
-            if child.name not in ("stats_parsed", "partitionValues_parsed"):
-                wanted.append(f"{column}.{child.name}")
-    return wanted
+    return [
+        f"{column}.{child.name}"
+        for column in columns
+        for child in schema.field(column).type
+        if child.name not in ("stats_parsed", "partitionValues_parsed")
+    ]
 
 
-def _without_nulls(action: dict[str, Any]) -> dict[str, Any]:
-    """A null in a Parquet struct is an absent field in JSON; nulls inside partition values are values."""
-    return {name: value for name, value in action.items() if value is not None}
+class Writer:
+    """Writes the classic checkpoint of a version, row by row."""
+
+    def __init__(self) -> None:
+        self._sink = io.BytesIO()
+        self._writer = pq.ParquetWriter(self._sink, SCHEMA, compression="zstd")
+        self._rows: list[dict[str, Any]] = []
+        self.actions = 0
+        self.adds = 0
+
+    def write(self, line: Line) -> None:
+        self._rows.append(_row(line))
+        self.actions += 1
+        self.adds += line.add is not None
+        if len(self._rows) >= _BATCH:
+            self._flush()
+
+    def finish(self) -> bytes:
+        self._flush()
+        self._writer.close()
+        return self._sink.getvalue()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(pa.Table.from_pylist(self._rows, SCHEMA))
+            self._rows = []
 
 
-def write(snapshot: Snapshot, oldest_tombstone: int) -> tuple[bytes, int]:
-    """The classic checkpoint of a snapshot, and the number of its actions.
-
-    Tombstones from before `oldest_tombstone` (milliseconds) have done their work and are left out.
-    """
-    removes = (r for r in snapshot.tombstones.values() if (r.deletion_timestamp or 0) >= oldest_tombstone)
-    rows = _rows(snapshot, removes)
-    sink = io.BytesIO()
-    count = 0
-    with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
-        while batch := list(islice(rows, _BATCH)):
-            count += len(batch)
-            writer.write_table(pa.Table.from_pylist(batch, SCHEMA))
-    return sink.getvalue(), count
-
-
-def _rows(snapshot: Snapshot, removes: Iterable[Remove]) -> Iterator[dict[str, Any]]:
-    yield {"protocol": _builtin(snapshot.protocol)}
-    yield {"metaData": _builtin(snapshot.metadata)}
-    for txn in snapshot.txns.values():
-        yield {"txn": _builtin(txn)}
-    for add in snapshot.files.values():
-        yield {"add": _file(add)}
-    for remove in removes:
-        yield {"remove": _file(remove)}
-
-
-def _builtin(action: Any) -> dict[str, Any]:
-    converted: dict[str, Any] = msgspec.to_builtins(action)
-    for name in ("configuration", "options"):
-        if name in converted:
-            converted[name] = list(converted[name].items())
-    if "format" in converted:
-        converted["format"] = {**converted["format"], "options": list(converted["format"]["options"].items())}
-    return converted
-
-
-def _file(action: Add | Remove) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(action)
-    if row.get("partitionValues") is not None:
-        row["partitionValues"] = list(row["partitionValues"].items())
-    if row.get("tags") is not None:
-        row["tags"] = list(row["tags"].items())
-    row["dataChange"] = False
+def _row(line: Line) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(line)
+    if line.add is not None or line.remove is not None:
+        action = row["add" if line.add is not None else "remove"]
+        action["dataChange"] = False
+        for name in ("partitionValues", "tags"):
+            if action.get(name) is not None:
+                action[name] = list(action[name].items())
+    elif line.meta_data is not None:
+        metadata = row["metaData"]
+        metadata["configuration"] = list(metadata["configuration"].items())
+        metadata["format"] = {**metadata["format"], "options": list(metadata["format"]["options"].items())}
     return row

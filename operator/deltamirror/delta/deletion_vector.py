@@ -50,22 +50,27 @@ def z85_decode(text: str) -> bytes:
     return bytes(out)
 
 
-def file_name(file_uuid: uuid.UUID) -> str:
-    return f"deletion_vector_{file_uuid}.bin"
+def file_name(name: uuid.UUID) -> str:
+    return f"deletion_vector_{name}.bin"
 
 
 def relative_path(vector: DeletionVector) -> str:
     """The path, below the table's root, of the file that a 'u' descriptor names."""
     if vector.storage_type != "u":
         raise ValueError(f"storage type {vector.storage_type!r} names no file below the table")
-    prefix, encoded = vector.path_or_inline_dv[:-20], vector.path_or_inline_dv[-20:]
-    name = file_name(uuid.UUID(bytes=z85_decode(encoded)))
+    prefix = vector.path_or_inline_dv[:-20]
+    name = file_name(file_uuid(vector))
     return f"{prefix}/{name}" if prefix else name
 
 
-def in_file(file_uuid: uuid.UUID, offset: int | None, size_in_bytes: int, cardinality: int) -> DeletionVector:
+def file_uuid(vector: DeletionVector) -> uuid.UUID:
+    """The uuid in the name of the file that a 'u' descriptor names."""
+    return uuid.UUID(bytes=z85_decode(vector.path_or_inline_dv[-20:]))
+
+
+def in_file(name: uuid.UUID, offset: int | None, size_in_bytes: int, cardinality: int) -> DeletionVector:
     """A descriptor of storage type 'u' for a vector in `deletion_vector_<uuid>.bin` at the table's root."""
-    return DeletionVector("u", z85_encode(file_uuid.bytes), size_in_bytes, cardinality, offset)
+    return DeletionVector("u", z85_encode(name.bytes), size_in_bytes, cardinality, offset)
 
 
 def check_file(data: bytes | memoryview, vectors: list[tuple[int, int, int]]) -> None:

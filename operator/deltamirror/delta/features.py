@@ -181,6 +181,9 @@ PROPERTIES: dict[str, Property] = {
     ]
 }
 
+PROTECTION = "deltamirror.readOnly"
+"""A writer feature that no engine knows: all of them read a table that lists it, and refuse to write to it."""
+
 _LEGACY_READER: dict[int, tuple[str, ...]] = {2: ("columnMapping",)}
 _LEGACY_WRITER: dict[int, tuple[str, ...]] = {
     2: ("appendOnly", "invariants"),
@@ -206,7 +209,9 @@ def supported(protocol: Protocol) -> set[str]:
     return features
 
 
-def mirror_protocol(source: Protocol, previous: Protocol | None) -> tuple[Protocol, list[str]]:
+def mirror_protocol(
+    source: Protocol, previous: Protocol | None, *, protected: bool = False
+) -> tuple[Protocol, list[str]]:
     """The protocol of a mirror, and the names of the features of its source that it does without."""
     if source.min_reader_version > 3 or source.min_writer_version > 7:
         raise UnsupportedFeature(
@@ -214,7 +219,7 @@ def mirror_protocol(source: Protocol, previous: Protocol | None) -> tuple[Protoc
             " which is newer than this version of deltamirror knows; a newer deltamirror is needed"
         )
     legacy = source.min_writer_version < 7
-    if legacy and (previous is None or previous.min_writer_version < 7):
+    if legacy and not protected and (previous is None or previous.min_writer_version < 7):
         reader, writer = source.min_reader_version, source.min_writer_version
         if previous is not None:
             reader, writer = max(reader, previous.min_reader_version), max(writer, previous.min_writer_version)
@@ -237,7 +242,9 @@ def mirror_protocol(source: Protocol, previous: Protocol | None) -> tuple[Protoc
             dropped.append(name)
     if previous is not None:
         kept |= {name for name in supported(previous) if name in FEATURES and FEATURES[name].policy is Policy.COPY}
-    readers = sorted(name for name in kept if FEATURES[name].reader)
+    if protected:
+        kept.add(PROTECTION)
+    readers = sorted(name for name in kept if name in FEATURES and FEATURES[name].reader)
     return Protocol(3 if readers else 1, 7, readers or None, sorted(kept)), dropped
 
 

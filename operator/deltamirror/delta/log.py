@@ -1,4 +1,4 @@
-"""Which files make up a log, and the way from them to a snapshot."""
+"""Which files make up a version of a log, and the stream of actions in them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from deltamirror.delta.actions import Line, decode_line
 from deltamirror.delta.errors import LogCorrupt, NotATable, VersionNotFound
 from deltamirror.delta.snapshot import Replay, Snapshot
 from deltamirror.delta.storage import Entry, LogStorage
+from deltamirror.ndjson import split
 
 FOLDER = "_delta_log"
 
@@ -34,6 +35,18 @@ class Listing:
     @property
     def latest(self) -> int:
         return max([*self.commits, *self.checkpoints])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The files that make up one version: a checkpoint, if there is one, and the commits after it."""
+
+    version: int
+    checkpoint: int | None
+    checkpoint_files: tuple[str, ...]
+    commits: range
+    info_apart: bool
+    """The version is its own checkpoint, and its commit is there too: only the commit has its commitInfo."""
 
 
 def list_log(storage: LogStorage) -> Listing:
@@ -62,9 +75,8 @@ def _complete(parts: list[tuple[int, str]]) -> list[str] | None:
     return None
 
 
-def load(storage: LogStorage, version: int | None = None, listing: Listing | None = None) -> Snapshot:
-    """Replays the log up to a version, or to its end."""
-    listing = listing or list_log(storage)
+def segment(listing: Listing, version: int | None = None) -> Segment:
+    """What has to be read for a version, or for the newest."""
     if not listing.commits and not listing.checkpoints:
         raise NotATable("there is no Delta log here")
     wanted = listing.latest if version is None else version
@@ -77,24 +89,39 @@ def load(storage: LogStorage, version: int | None = None, listing: Listing | Non
         if base is None and missing[0] == 0:
             raise VersionNotFound(f"version {wanted} cannot be rebuilt: the start of the log was cleaned up")
         raise LogCorrupt(f"the log has no commit {missing[0]}, but later ones")
+    files = tuple(listing.checkpoints[base]) if base is not None else ()
+    return Segment(wanted, base, files, range(first, wanted + 1), base == wanted and base in listing.commits)
 
-    replay = Replay()
-    if base is not None:
-        for path in listing.checkpoints[base]:
+
+def actions(storage: LogStorage, part: Segment) -> Iterator[tuple[int, Line]]:
+    """Every action of a segment in the order of the log, with the version it was read from; streamed."""
+    if part.checkpoint is not None:
+        for path in part.checkpoint_files:
             for line in checkpoint.read(storage, path, FOLDER):
-                replay.checkpoint(base, line)
-        if base == wanted and base in listing.commits:
-            # Checkpoints keep no commitInfo; the rest of this commit is in the checkpoint already.
-            replay.commit([line for line in read_commit(storage, base) if line.commit_info is not None])
-    for number in range(first, wanted + 1):
-        replay.commit(list(read_commit(storage, number)))
-    return replay.snapshot(wanted)
+                yield part.checkpoint, line
+        if part.info_apart:
+            for line in read_commit(storage, part.checkpoint):
+                if line.commit_info is not None:
+                    yield part.checkpoint, line
+                    break
+    for number in part.commits:
+        for line in read_commit(storage, number):
+            yield number, line
+
+
+def load(storage: LogStorage, version: int | None = None, listing: Listing | None = None) -> Snapshot:
+    """The whole state of a version in memory. For tables of any size, read `actions` instead."""
+    part = segment(listing or list_log(storage), version)
+    replay = Replay(part.version)
+    for number, line in actions(storage, part):
+        replay.apply(number, line)
+    return replay.snapshot(part.checkpoint)
 
 
 def read_commit(storage: LogStorage, version: int) -> Iterator[Line]:
-    for number, text in enumerate(storage.get(commit_path(version)).split(b"\n"), 1):
-        if text.strip():
+    for number, text in enumerate(split(storage.stream(commit_path(version))), 1):
+        if text and not text.isspace():
             try:
                 yield decode_line(text)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise LogCorrupt(f"line {number} of commit {version} is no Delta action: {error}") from None

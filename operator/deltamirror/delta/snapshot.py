@@ -23,30 +23,18 @@ class Snapshot:
 
 
 class Replay:
-    """Applies actions in the order of the log, from nothing or from a snapshot."""
+    """Applies actions in the order of the log."""
 
-    def __init__(self, base: Snapshot | None = None) -> None:
-        self._protocol = base.protocol if base else None
-        self._metadata = base.metadata if base else None
-        self._files = dict(base.files) if base else {}
-        self._tombstones = dict(base.tombstones) if base else {}
-        self._txns = dict(base.txns) if base else {}
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._protocol: Protocol | None = None
+        self._metadata: Metadata | None = None
+        self._files: dict[FileKey, Add] = {}
+        self._tombstones: dict[FileKey, Remove] = {}
+        self._txns: dict[str, Txn] = {}
         self._commit_info: dict[str, Any] = {}
-        self._checkpoint_version = base.checkpoint_version if base else None
 
-    def checkpoint(self, version: int, line: Line) -> None:
-        self._checkpoint_version = version
-        self._apply(line)
-
-    def commit(self, lines: list[Line]) -> None:
-        self._commit_info = {}
-        for line in lines:
-            if line.commit_info is not None:
-                self._commit_info = line.commit_info
-            else:
-                self._apply(line)
-
-    def _apply(self, line: Line) -> None:
+    def apply(self, version: int, line: Line) -> None:
         if line.add is not None:
             self._files[line.add.key] = line.add
             self._tombstones.pop(line.add.key, None)
@@ -59,17 +47,19 @@ class Replay:
             self._protocol = line.protocol
         elif line.txn is not None:
             self._txns[line.txn.app_id] = line.txn
+        elif line.commit_info is not None and version == self._version:
+            self._commit_info = line.commit_info
 
-    def snapshot(self, version: int) -> Snapshot:
+    def snapshot(self, checkpoint_version: int | None = None) -> Snapshot:
         if self._protocol is None or self._metadata is None:
-            raise LogCorrupt(f"the log up to version {version} has no protocol or no metadata")
+            raise LogCorrupt(f"the log up to version {self._version} has no protocol or no metadata")
         return Snapshot(
-            version,
+            self._version,
             self._protocol,
             self._metadata,
             self._files,
             self._tombstones,
             self._txns,
             self._commit_info,
-            self._checkpoint_version,
+            checkpoint_version,
         )

@@ -6,6 +6,7 @@ with a question that is as small as possible; nothing is copied and nothing is w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable
@@ -18,7 +19,10 @@ from deltamirror.delta.errors import UnsupportedFeature
 from deltamirror.sharing import (
     Answer,
     Changes,
+    ProviderFailed,
+    ProviderUnreachable,
     Query,
+    RateLimited,
     SharedFile,
     SharingClient,
     SharingError,
@@ -28,6 +32,8 @@ from deltamirror.sharing import (
 
 _PEEK = 100
 """Files of an answer that are looked at before it is let go."""
+_READ = 10_000
+"""The same, of the one answer whose end is of interest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +62,21 @@ class Report:
 
 def probe(client: SharingClient, table: TableName) -> Report:
     described = client.metadata(table)
-    version = described.version
-    snapshot = _try_snapshot(client, table)
+    prober = _Prober(client, table, described)
+    snapshot = prober.snapshot()
     abilities = {
-        "snapshot": snapshot.ability,
-        "endMark": Ability(
-            snapshot.end_mark,
-            "lists end with a mark" if snapshot.end_mark else "a cut-off list cannot be told from a short one",
-        ),
-        "stableFileIds": Ability(
-            snapshot.id_scheme == "delta",
-            f"file ids are made by the scheme {snapshot.id_scheme!r}" if snapshot.id_scheme else "not known",
-        ),
-        "history": _ability("older versions can be listed", lambda: _peek(client.query(table, Query(version=version)))),
-        "ranges": _ability(
-            "changes of files can be listed by version",
-            lambda: _peek(client.query(table, Query(starting_version=version, ending_version=version))),
-        ),
-        "changes": _ability(
-            "the change data feed is shared",
-            lambda: _peek(client.changes(table, Changes(starting_version=version, ending_version=version))),
-        ),
-        "pages": _ability("lists come in pages", lambda: _peek(client.query(table, Query(max_files=1)))),
-        "refreshTokens": Ability(
-            snapshot.refresh_token, "URLs can be renewed by token" if snapshot.refresh_token else "no token is sent"
-        ),
-        "directory": _directory(client, table, described),
+        **snapshot.abilities,
+        "history": prober.history(),
+        "ranges": prober.ranges(),
+        "changes": prober.changes(),
+        "pages": prober.pages(),
+        "directory": prober.directory(),
     }
     protocol, metadata = described.protocol, described.metadata
     modes, dropped = _modes(described, abilities)
     return Report(
         table=str(table),
-        version=version,
+        version=described.version,
         tableID=metadata.id,
         responseFormat=described.response_format,
         readerFeatures=sorted(protocol.reader_features or []),
@@ -99,49 +88,105 @@ def probe(client: SharingClient, table: TableName) -> Report:
     )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Snapshot:
-    ability: Ability
-    end_mark: bool = False
-    id_scheme: str = ""
-    refresh_token: bool = False
+    abilities: dict[str, Ability]
     url_lifetime: int | None = None
 
 
-def _try_snapshot(client: SharingClient, table: TableName) -> _Snapshot:
-    answer = client.query(table, Query(limit_hint=1, include_refresh_token=True))
-    try:
-        files = list(itertools.islice(answer.actions(), _PEEK))
-    except SharingError as error:
-        return _Snapshot(Ability(False, str(error)))
-    expiry = next((f.expires_at for f in files if isinstance(f, SharedFile) and f.expires_at), None)
-    lifetime = round(expiry / 1000 - time.time() - answer.clock_skew) if expiry else None
-    return _Snapshot(
-        Ability(True, "the newest version can be listed"),
-        answer.ends_with_mark,
-        answer.id_scheme,
-        answer.refresh_token is not None,
-        lifetime,
-    )
+class _Prober:
+    def __init__(self, client: SharingClient, table: TableName, described: TableDescription) -> None:
+        self._client = client
+        self._table = table
+        self._version = described.version
+        self._access_modes = described.metadata.access_modes or []
 
+    def snapshot(self) -> _Snapshot:
+        """The newest version, and what its answer shows beside the files."""
+        try:
+            answer, files, complete = self._peek(Query(limit_hint=1, include_refresh_token=True), _READ)
+        except SharingError as error:
+            no, unknown = _no(error), Ability(False, "not known")
+            return _Snapshot({"snapshot": no, "endMark": unknown, "stableFileIds": unknown, "refreshTokens": unknown})
+        marked, token = answer.ends_with_mark, answer.refresh_token is not None
+        tokens = "URLs can be renewed by token" if token else "no token is sent"
+        abilities = {
+            "snapshot": Ability(True, "the newest version can be listed"),
+            "endMark": Ability(
+                marked, "lists end with a mark" if marked else "a cut-off list cannot be told from a short one"
+            ),
+            "stableFileIds": Ability(
+                answer.id_scheme == "delta", f"file ids are made by the scheme {answer.id_scheme!r}"
+            ),
+            "refreshTokens": Ability(token, tokens if complete else "not known: the list is too long to see its end"),
+        }
+        ends = [answer.clock.until(file.expires_at) for file in files if isinstance(file, SharedFile)]
+        known = [end - time.monotonic() for end in ends if end is not None]
+        return _Snapshot(abilities, round(min(known)) if known else None)
 
-def _peek(answer: Answer) -> None:
-    for _ in itertools.islice(answer.actions(), _PEEK):
-        pass
+    def history(self) -> Ability:
+        """Of servers that ignore what they do not know, only a version that is not the newest finds out."""
+        if self._version == 0:
+            return _ability("versions can be listed by number", lambda: self._peek(Query(version=0)))
+        earlier = _ability("older versions can be listed", lambda: self._peek(Query(version=self._version - 1)))
+        if earlier.able:
+            return earlier
+        newest = _ability("", lambda: self._peek(Query(version=self._version)))
+        if newest.able:
+            return Ability(True, f"only from version {self._version} on: {earlier.detail}")
+        return earlier
+
+    def ranges(self) -> Ability:
+        one = Query(starting_version=self._version, ending_version=self._version)
+        return _ability("changes of files can be listed by version", lambda: self._peek(one))
+
+    def changes(self) -> Ability:
+        one = Changes(starting_version=self._version, ending_version=self._version)
+        return _ability("the change data feed is shared", lambda: self._peek(one))
+
+    def pages(self) -> Ability:
+        try:
+            answer, files, _ = self._peek(Query(max_files=1), most=2)
+        except SharingError as error:
+            return _no(error)
+        if len(files) < 2:
+            return Ability(False, "not known: the table has less than two files")
+        return Ability(answer.pages > 1, "lists come in pages" if answer.pages > 1 else "the size of a page is ignored")
+
+    def directory(self) -> Ability:
+        if "dir" not in self._access_modes:
+            return Ability(False, "the provider does not offer it")
+        return _ability("the table's directory can be read", lambda: self._client.credentials(self._table))
+
+    def _peek(self, asked: Query | Changes, most: int = _PEEK) -> tuple[Answer, list[object], bool]:
+        """The beginning of an answer, and whether that was all of it."""
+
+        def ask(deadline: float) -> tuple[Answer, list[object], bool]:
+            if isinstance(asked, Query):
+                answer = self._client.query(self._table, asked, deadline)
+            else:
+                answer = self._client.changes(self._table, asked, deadline)
+            with contextlib.closing(answer.actions()) as actions:
+                seen: list[object] = list(itertools.islice(actions, most))
+                complete = len(seen) < most or next(actions, None) is None
+            return answer, seen, complete
+
+        return self._client.retried(ask)
 
 
 def _ability(able: str, attempt: Callable[[], object]) -> Ability:
     try:
         attempt()
     except SharingError as error:
-        return Ability(False, str(error))
+        return _no(error)
     return Ability(True, able)
 
 
-def _directory(client: SharingClient, table: TableName, described: TableDescription) -> Ability:
-    if "dir" not in (described.metadata.access_modes or []):
-        return Ability(False, "the provider does not offer it")
-    return _ability("the table's directory can be read", lambda: client.credentials(table))
+def _no(error: SharingError) -> Ability:
+    """A provider that does not answer has not said no."""
+    if isinstance(error, ProviderUnreachable | ProviderFailed | RateLimited):
+        raise error
+    return Ability(False, str(error))
 
 
 def _modes(described: TableDescription, abilities: dict[str, Ability]) -> tuple[dict[str, Ability], list[str]]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Meta
+
+from deltamirror.sharing.errors import NotShared
+from deltamirror.sharing.times import ServerClock
+from deltamirror.sharing.words import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,45 +22,70 @@ class TableName:
 
     @property
     def path(self) -> str:
-        share, schema, table = (quote(part, safe="") for part in (self.share, self.schema, self.table))
+        share, schema, table = (escaped(part) for part in (self.share, self.schema, self.table))
         return f"/shares/{share}/schemas/{schema}/tables/{table}"
 
     def __str__(self) -> str:
         return f"{self.share}.{self.schema}.{self.table}"
 
 
-class SharedDeletionVector(msgspec.Struct, frozen=True):
-    """A deletion vector behind a signed URL ('p') or inline ('i')."""
+def escaped(name: str) -> str:
+    """A name as part of a path. Names of dots would be taken for steps up the path, however they are written."""
+    if name.strip(".") == "":
+        raise NotShared(f"{plain(name, 80)!r} cannot be the name of a share, schema or table")
+    return quote(name, safe="")
+
+
+_DESCRIPTOR = {
+    "storage_type": "storageType",
+    "path_or_inline": "pathOrInlineDv",
+    "size_in_bytes": "sizeInBytes",
+    "file_id": "deletionVectorFileId",
+}
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class SharedDeletionVector(msgspec.Struct, frozen=True, gc=False, rename=_DESCRIPTOR.get):
+    """A deletion vector behind a signed URL ('p') or inline ('i'). Decoded as the descriptor of the Delta protocol."""
 
     storage_type: str
     path_or_inline: str
-    size_in_bytes: int
-    cardinality: int
-    offset: int | None = None
+    size_in_bytes: Count
+    cardinality: Count
+    offset: Count | None = None
     file_id: str | None = None
 
+    def __repr__(self) -> str:
+        return f"SharedDeletionVector({self.storage_type!r}, {self.cardinality} rows)"
 
-class SharedFile(msgspec.Struct, frozen=True):
-    """A data file: of a snapshot, or added by a version of a range."""
+
+class _Located(msgspec.Struct, frozen=True, gc=False):
+    """Something behind a signed URL, which no log or traceback is to show."""
 
     id: str
     url: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+
+class SharedFile(_Located, frozen=True, gc=False):
+    """A data file: of a snapshot, or added by a version of a range."""
+
     size: int
     partition_values: dict[str, str | None]
     modification_time: int = 0
     stats: str | None = None
     deletion_vector: SharedDeletionVector | None = None
     expires_at: int | None = None
-    """Milliseconds since the epoch, by the server's clock, at which the URL stops working, if the server says so."""
+    """Milliseconds since the epoch at which the URL stops working, if the server says so. By its clock: see `ServerClock`."""
     version: int | None = None
     timestamp: int | None = None
 
 
-class RemovedFile(msgspec.Struct, frozen=True):
+class RemovedFile(_Located, frozen=True, gc=False):
     """A data file that a version of a range removed."""
 
-    id: str
-    url: str
     size: int | None
     partition_values: dict[str, str | None] | None
     deletion_vector: SharedDeletionVector | None = None
@@ -62,11 +93,9 @@ class RemovedFile(msgspec.Struct, frozen=True):
     timestamp: int | None = None
 
 
-class ChangeFile(msgspec.Struct, frozen=True):
+class ChangeFile(_Located, frozen=True, gc=False):
     """A file of the change data feed."""
 
-    id: str
-    url: str
     size: int
     partition_values: dict[str, str | None]
     expires_at: int | None = None
@@ -139,4 +168,6 @@ class SharedSnapshot:
     protocol: TableProtocol
     metadata: TableMetadata
     files: list[SharedFile]
-    refresh_token: str | None = None
+    refresh_token: str | None = field(default=None, repr=False)
+    clock: ServerClock | None = None
+    """For the expiry of its URLs: `clock.until(file.expires_at)`."""

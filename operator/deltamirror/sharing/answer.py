@@ -1,16 +1,14 @@
 """A streamed answer about a table's files: what it is about first, then file after file, over all its pages.
 
-Nothing is kept but the identity of what was seen: memory does not grow with the files' statistics and URLs.
+Of the files that went by nothing is kept but two hashes each: memory does not grow with their statistics and URLs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
-
-import msgspec
+from urllib.parse import urlsplit
 
 from deltamirror.sharing.actions import (
     Action,
@@ -19,163 +17,193 @@ from deltamirror.sharing.actions import (
     FileAction,
     QueryStatus,
     RemovedFile,
+    SharedDeletionVector,
     SharedFile,
     TableMetadata,
     TableName,
     TableProtocol,
 )
-from deltamirror.sharing.errors import AnswerBroken, ProviderFailed
+from deltamirror.sharing.errors import AnswerBroken
 from deltamirror.sharing.lines import parse
+from deltamirror.sharing.query import Changes, Query
+from deltamirror.sharing.times import ServerClock
 from deltamirror.sharing.transport import Response
-from deltamirror.sharing.trust import check_url
+from deltamirror.sharing.trust import Trust
+from deltamirror.sharing.words import plain
 
 ASYNC_POLL_SECONDS = 2.0
 Ask = Callable[[str | None, str | None], AbstractContextManager[Response]]
 """Asks for a page (by its token) of an answer, or for the result of a query (by its id)."""
 
 
+def checked_lines(response: Response) -> Iterator[Action]:
+    """The lines of one response, to its end mark. An error in that mark is raised, and so is its absence if it was promised."""
+    ended = False
+    for action in parse(response.chunks(), response.response_format):
+        if ended:
+            raise AnswerBroken("the provider's answer goes on after its end mark")
+        if isinstance(action, EndOfStream):
+            if action.error_message or action.http_status_error_code:
+                raise response.gave_up(action.error_message or "", action.http_status_error_code)
+            ended = True
+        yield action
+    if response.ends_with_mark and not ended:
+        raise AnswerBroken("the provider's answer was cut off: its end mark is missing")
+
+
 class Answer:
-    """Iterate over it once. `protocol` and `metadata` are known when the first file is there, or at the end."""
+    """Iterate over it once. What it is about is known when the first action is there, or at the end."""
 
     version: int
     id_scheme: str
+    """How file ids are made: `delta` where the server confirmed it, else the response format it chose."""
     response_format: str
     protocol: TableProtocol
     metadata: TableMetadata
+    clock: ServerClock
+    """For the expiry of its URLs: `clock.until(file.expires_at)`."""
     refresh_token: str | None = None
+    """Known at the end."""
     ends_with_mark: bool = False
-    """Whether the server promised, and sent, an end mark."""
-    clock_skew: float = 0.0
+    """Whether the server promises an end mark."""
+    pages: int = 0
 
-    def __init__(self, table: TableName, ask: Ask, endpoint: str, deadline: float, *, snapshot: bool) -> None:
+    def __init__(self, table: TableName, asked: Query | Changes, ask: Ask, trust: Trust, deadline: float) -> None:
         self._table = table
+        self._asked = asked
         self._ask = ask
-        self._endpoint = endpoint
+        self._trust = trust
         self._deadline = deadline
-        self._snapshot = snapshot
-        self._seen: dict[bytes, bytes] = {}
-        self._files = 0
-        self._pages = 0
+        self._begun = False
+        self._seen: dict[int, int] = {}
 
-    def actions(self) -> Iterator[FileAction | TableProtocol | TableMetadata]:
-        """Files and, in ranges, the protocols and metadata that came into force between them."""
+    def actions(self) -> Generator[FileAction | TableProtocol | TableMetadata, None, None]:
+        """Files and, in ranges, the protocols and metadata that came into force between them.
+
+        Whoever stops early closes the iterator, or lets it go: the connection ends with it.
+        """
+        if self._begun:
+            raise RuntimeError("an answer can be read once: ask again")
+        self._begun = True
         token: str | None = None
+        tokens: set[str] = set()
         while True:
-            end: EndOfStream | None = None
-            with self._page(token) as response:
-                head = _Head()
-                for action in self._lines(response):
-                    if isinstance(action, EndOfStream):
-                        end = action
-                    elif isinstance(action, (TableProtocol, TableMetadata)):
-                        if not head.take(action):
-                            yield action
-                    elif not isinstance(action, QueryStatus) and self._keep(action):
-                        self._agree(head)
+            self.pages += 1
+            next_token: str | None = None
+            head = _Head()
+            for action in self._page(token):
+                if isinstance(action, EndOfStream):
+                    self.refresh_token = action.refresh_token or self.refresh_token
+                    next_token = action.next_page_token
+                elif not head.take(action):
+                    self._agree(head)
+                    if self._keep(action):
                         yield action
-                self._agree(head)
-                self._finish(response, end)
-            token = end.next_page_token if end else None
-            if not token:
+            self._agree(head)
+            if not next_token:
                 break
-            self._pages += 1
+            if next_token in tokens:
+                raise AnswerBroken(f"the pages of the answer about {self._table} never end")
+            tokens.add(next_token)
+            token = next_token
         expected = self.metadata.num_files
-        if self._snapshot and expected is not None and expected != self._files:
-            raise AnswerBroken(f"the provider announced {expected} files of {self._table} and sent {self._files}")
+        if self._asked.is_whole and expected is not None and expected != len(self._seen):
+            raise AnswerBroken(f"the provider announced {expected} files of {self._table} and sent {len(self._seen)}")
 
     def files(self) -> Iterator[SharedFile]:
         """The files of a snapshot."""
         for action in self.actions():
-            if not isinstance(action, SharedFile):
-                raise AnswerBroken(f"the snapshot of {self._table} contains something else than files")
+            assert isinstance(action, SharedFile), "snapshots are asked for with files()"
             yield action
 
-    def _page(self, token: str | None) -> AbstractContextManager[Response]:
-        return self._ask(token, None)
-
-    def _lines(self, response: Response) -> Iterator[Action]:
-        """The lines of a page; an answer that is not ready yet is waited for."""
-        self._describe(response)
-        for action in parse(response.chunks(), self.response_format):
-            if isinstance(action, QueryStatus):
-                yield from self._wait_for(action.query_id)
-                return
-            yield action
-
-    def _wait_for(self, query_id: str) -> Iterator[Action]:
-        while time.monotonic() < self._deadline:
+    def _page(self, token: str | None) -> Iterator[TableProtocol | TableMetadata | FileAction | EndOfStream]:
+        """The lines of a page; one that is not ready yet is waited for."""
+        query_id: str | None = None
+        while True:
+            with self._ask(token, query_id) as response:
+                pending: str | None = None
+                described = False
+                for action in checked_lines(response):
+                    if isinstance(action, QueryStatus):
+                        pending = action.query_id
+                        break
+                    if not described:
+                        self._describe(response)
+                        described = True
+                    yield action
+                else:
+                    if not described:
+                        self._describe(response)
+                    return
+            if described or (query_id is not None and pending != query_id):
+                raise AnswerBroken(f"the provider changed its mind about a query of {self._table} that is under way")
+            query_id = pending
+            if time.monotonic() + ASYNC_POLL_SECONDS > self._deadline:
+                raise AnswerBroken(f"the provider's answer about {self._table} was not ready in time")
             time.sleep(ASYNC_POLL_SECONDS)
-            with self._ask(None, query_id) as response:
-                actions = parse(response.chunks(), response.capabilities.get("responseformat", "parquet"))
-                first = next(actions, None)
-                if isinstance(first, QueryStatus):
-                    if first.query_id != query_id:
-                        raise AnswerBroken("the provider changed the id of a query that is under way")
-                    continue
-                self._describe(response)
-                if first is not None:
-                    yield first
-                yield from actions
-                return
-        raise AnswerBroken(f"the provider's answer about {self._table} was not ready in time")
 
     def _describe(self, response: Response) -> None:
-        capabilities = response.capabilities
-        # A server from before the header answers in parquet, and does not send it back.
-        response_format = capabilities.get("responseformat", "parquet")
-        version = response.table_version
-        id_scheme = response.headers.get("fileidhash") or response_format
-        if self._pages and (version, response_format, id_scheme) != (
+        version, response_format = response.table_version, response.response_format
+        id_scheme = response.headers.get("fileidhash", "").strip().lower() or response_format
+        if self.pages > 1 and (version, response_format, id_scheme) != (
             self.version,
             self.response_format,
             self.id_scheme,
         ):
             raise AnswerBroken(f"the pages of the answer about {self._table} are not of one version")
+        if self._asked.version is not None and version != self._asked.version:
+            raise AnswerBroken(
+                f"the provider was asked for version {self._asked.version} of {self._table} and answered with {version}"
+            )
         self.version, self.response_format, self.id_scheme = version, response_format, id_scheme
-        self.ends_with_mark = capabilities.get("includeendstreamaction") == "true"
-        self.clock_skew = response.clock_skew
+        self.ends_with_mark = response.ends_with_mark
+        self.clock = response.clock
 
     def _agree(self, head: _Head) -> None:
         """The head of the first page is the answer's; every other page has to say the same."""
         if head.agreed:
             return
         if head.protocol is None or head.metadata is None:
-            raise AnswerBroken(f"the provider's answer about {self._table} has no protocol or no metadata")
-        if self._pages and (head.protocol, head.metadata) != (self.protocol, self.metadata):
+            raise AnswerBroken(f"the provider's answer about {self._table} does not begin with protocol and metadata")
+        if self.pages > 1 and (head.protocol, head.metadata) != (self.protocol, self.metadata):
             raise AnswerBroken(f"the pages of the answer about {self._table} do not agree about protocol or metadata")
         self.protocol, self.metadata = head.protocol, head.metadata
         head.agreed = True
 
-    def _finish(self, response: Response, end: EndOfStream | None) -> None:
-        if end is None:
-            if self.ends_with_mark:
-                raise AnswerBroken(f"the list of files of {self._table} was cut off: its end mark is missing")
-            return
-        if end.error_message:
-            raise ProviderFailed(
-                f'the provider gave up while listing {self._table}: "{end.error_message[:300]}"',
-                status=end.http_status_error_code,
-            )
-        self.refresh_token = end.refresh_token or self.refresh_token
-
-    def _keep(self, file: FileAction) -> bool:
-        """Whether a file is news. In a snapshot the same line may come twice, with two URLs, and contradictions may not."""
-        for url in _urls(file):
-            check_url(url, self._endpoint)
-        if not self._snapshot:
-            return True  # in ranges the same id twice is a new deletion vector: both count
-        if not isinstance(file, SharedFile):
+    def _keep(self, action: FileAction | TableProtocol | TableMetadata) -> bool:
+        """Whether an action is news."""
+        if isinstance(action, (SharedFile, RemovedFile, ChangeFile)):
+            for url in _urls(action):
+                self._trust.check(url)
+        if self._asked.is_range:
+            return self._within(action)
+        if not isinstance(action, SharedFile):
             raise AnswerBroken(f"the snapshot of {self._table} contains something else than files")
-        content = _digest(_without_urls(file))
-        known = self._seen.setdefault(_digest(file.id), content)
-        if known is not content:
-            if known != content:
-                raise AnswerBroken(
-                    f"the provider listed the file {file.id} of {self._table} twice with different contents"
-                )
-            return False
-        self._files += 1
-        return True
+        # The same line may come twice, with two URLs; contradictions may not.
+        content = _content(action)
+        known = self._seen.setdefault(hash(action.id), content)
+        if known is content:
+            return True
+        if known != content:
+            raise AnswerBroken(
+                f"the provider listed the file {plain(action.id, 80)} of {self._table} twice with different contents"
+            )
+        return False
+
+    def _within(self, action: FileAction | TableProtocol | TableMetadata) -> bool:
+        """In ranges the same id twice is a new deletion vector: both count. The end of a range is only a hint to servers."""
+        first, last = self._asked.starting_version, self._asked.ending_version
+        if action.version is None:
+            if isinstance(action, (TableProtocol, TableMetadata)):
+                return True
+            raise AnswerBroken(
+                f"the provider's list of changes of {self._table} does not say which version they are of"
+            )
+        if first is not None and action.version < first:
+            raise AnswerBroken(
+                f"the provider was asked for changes of {self._table} since version {first} and sent some of {action.version}"
+            )
+        return last is None or action.version <= last
 
 
 class _Head:
@@ -186,40 +214,36 @@ class _Head:
         self.metadata: TableMetadata | None = None
         self.agreed = False
 
-    def take(self, action: TableProtocol | TableMetadata) -> bool:
-        if isinstance(action, TableProtocol):
-            if self.protocol is not None:
-                return False
+    def take(self, action: FileAction | TableProtocol | TableMetadata) -> bool:
+        if isinstance(action, TableProtocol) and self.protocol is None:
             self.protocol = action
-        else:
-            if self.metadata is not None:
-                return False
+        elif isinstance(action, TableMetadata) and self.metadata is None:
             self.metadata = action
+        else:
+            return False
         return True
 
 
 def _urls(file: FileAction) -> Iterator[str]:
+    """Those that somebody may want to read: what a removed file was is of no interest, what was deleted of it may be."""
     if not isinstance(file, RemovedFile):
         yield file.url
-    if (
-        not isinstance(file, ChangeFile)
-        and file.deletion_vector is not None
-        and file.deletion_vector.storage_type == "p"
-    ):
-        yield file.deletion_vector.path_or_inline
+    if not isinstance(file, ChangeFile):
+        vector = file.deletion_vector
+        if vector is not None and vector.storage_type == "p":
+            yield vector.path_or_inline
 
 
-_encoder = msgspec.msgpack.Encoder()
+def _content(file: SharedFile) -> int:
+    """All that makes two lines about a file differ, but for their URLs. The hash is of 64 bits and nobody can foresee it."""
+    values = frozenset(file.partition_values.items())
+    return hash((file.size, file.modification_time, file.stats, values, _vector(file.deletion_vector)))
 
 
-def _digest(value: object) -> bytes:
-    return hashlib.blake2b(_encoder.encode(value), digest_size=16).digest()
-
-
-def _without_urls(file: SharedFile) -> list[object]:
-    dv = file.deletion_vector
-    vector: list[object] | None = None
-    if dv is not None:
-        path = dv.path_or_inline.split("?", 1)[0] if dv.storage_type == "p" else dv.path_or_inline
-        vector = [dv.storage_type, path, dv.offset, dv.size_in_bytes, dv.cardinality, dv.file_id]
-    return [file.size, file.partition_values, file.stats, file.url.split("?", 1)[0], vector]
+def _vector(vector: SharedDeletionVector | None) -> tuple[object, ...] | None:
+    if vector is None:
+        return None
+    which = vector.path_or_inline
+    if vector.storage_type == "p":
+        which = vector.file_id or urlsplit(which).path.rpartition("/")[2]
+    return vector.storage_type, which, vector.offset, vector.size_in_bytes, vector.cardinality

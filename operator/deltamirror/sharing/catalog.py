@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import msgspec
+
+T = TypeVar("T")
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -23,3 +27,14 @@ class Table(msgspec.Struct, frozen=True, rename="camel"):
     id: str | None = None
     type: str | None = None
     """Some servers say whether it is a table or a view."""
+
+
+class ShareAnswer(msgspec.Struct, frozen=True):
+    share: Share
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, rename="camel"):
+    """`items` may be missing, and the token of the next page "" or absent."""
+
+    items: list[T] | None = None
+    next_page_token: str | None = None

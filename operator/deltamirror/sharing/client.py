@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import msgspec
-
+from deltamirror.errors import Kind
 from deltamirror.sharing.actions import (
     SharedFile,
     SharedSnapshot,
@@ -19,34 +18,33 @@ from deltamirror.sharing.actions import (
     TableMetadata,
     TableName,
     TableProtocol,
+    escaped,
 )
-from deltamirror.sharing.answer import Answer
-from deltamirror.sharing.catalog import Schema, Share, Table
-from deltamirror.sharing.credentials import (
-    AwsCredentials,
-    AzureUserDelegationSas,
-    CloudCredentials,
-    GcpOauthToken,
-    TemporaryCredentials,
-)
-from deltamirror.sharing.errors import AnswerBroken, HistoryNotShared, SharingError, VersionMoved
-from deltamirror.sharing.lines import parse
+from deltamirror.sharing.answer import Answer, checked_lines
+from deltamirror.sharing.catalog import Page, Schema, Share, ShareAnswer, Table
+from deltamirror.sharing.credentials import GrantedAnswer, TemporaryCredentials
+from deltamirror.sharing.errors import AnswerBroken, RequestRefused, SharingError, VersionMoved
 from deltamirror.sharing.network import Route
 from deltamirror.sharing.profile import Profile
 from deltamirror.sharing.query import Changes, Query, format_time
-from deltamirror.sharing.transport import LISTING_SECONDS, Response, Transport
+from deltamirror.sharing.times import ServerClock
+from deltamirror.sharing.transport import CALL_SECONDS, LISTING_SECONDS, Response, Transport
+from deltamirror.sharing.trust import Trust
 
 T = TypeVar("T")
 _PAGE = 500
+_CATALOG_SECONDS = 5 * CALL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class FreshUrls:
     """New signed URLs of a file."""
 
-    url: str
-    deletion_vector_url: str | None
+    url: str = field(repr=False)
+    deletion_vector_url: str | None = field(repr=False)
     expires_at: int | None
+    until: float | None = None
+    """When they expire, as a monotonic time of ours; None if that is not known."""
 
 
 class SharingClient:
@@ -86,22 +84,20 @@ class SharingClient:
     # ---- the catalog ---------------------------------------------------------------------------------------
 
     def shares(self) -> Iterator[Share]:
-        return self._pages("/shares", "the list of shares", Share)
+        return self._pages("/shares", "the list of shares", Page[Share])
 
     def share(self, name: str) -> Share:
-        path = f"/shares/{quote(name, safe='')}"
-        found = self._json("GET", path, f"the share {name}")
-        return _convert(found.get("share") if isinstance(found, dict) else None, Share)
+        return self._json("GET", f"/shares/{escaped(name)}", f"the share {name}", ShareAnswer).share
 
     def schemas(self, share: str) -> Iterator[Schema]:
-        return self._pages(f"/shares/{quote(share, safe='')}/schemas", f"the share {share}", Schema)
+        return self._pages(f"/shares/{escaped(share)}/schemas", f"the share {share}", Page[Schema])
 
     def tables(self, share: str, schema: str) -> Iterator[Table]:
-        path = f"/shares/{quote(share, safe='')}/schemas/{quote(schema, safe='')}/tables"
-        return self._pages(path, f"the schema {share}.{schema}", Table)
+        path = f"/shares/{escaped(share)}/schemas/{escaped(schema)}/tables"
+        return self._pages(path, f"the schema {share}.{schema}", Page[Table])
 
     def all_tables(self, share: str) -> Iterator[Table]:
-        return self._pages(f"/shares/{quote(share, safe='')}/all-tables", f"the share {share}", Table)
+        return self._pages(f"/shares/{escaped(share)}/all-tables", f"the share {share}", Page[Table])
 
     # ---- a table -------------------------------------------------------------------------------------------
 
@@ -111,7 +107,9 @@ class SharingClient:
 
         def ask(deadline: float) -> int:
             with self._open("GET", f"{table.path}/version", table, deadline, params=params) as response:
-                return response.table_version
+                version = response.table_version
+                response.drain()
+                return version
 
         return self._transport.retried(ask)
 
@@ -123,43 +121,49 @@ class SharingClient:
 
         def ask(deadline: float) -> TableDescription:
             with self._open("GET", f"{table.path}/metadata", table, deadline, params=params) as response:
-                response_format = response.capabilities.get("responseformat", "parquet")
                 protocol: TableProtocol | None = None
                 metadata: TableMetadata | None = None
-                for action in parse(response.chunks(), response_format):
+                for action in checked_lines(response):
                     if isinstance(action, TableProtocol):
                         protocol = action
                     elif isinstance(action, TableMetadata):
                         metadata = action
                 if protocol is None or metadata is None:
                     raise AnswerBroken(f"the provider's answer about {table} has no protocol or no metadata")
-                return TableDescription(response.table_version, response_format, protocol, metadata)
+                found = response.table_version
+                if version is not None and found != version:
+                    raise AnswerBroken(
+                        f"the provider was asked about version {version} of {table} and spoke of {found}"
+                    )
+                return TableDescription(found, response.response_format, protocol, metadata)
 
         return self._transport.retried(ask)
 
     def query(self, table: TableName, query: Query, deadline: float | None = None) -> Answer:
         """Files of a snapshot or a range, streamed. One attempt: an error on the way spoils the whole answer."""
-        until = deadline or time.monotonic() + LISTING_SECONDS
+        until = time.monotonic() + LISTING_SECONDS if deadline is None else deadline
         body = query.body()
 
         def ask(page: str | None, query_id: str | None) -> AbstractContextManager[Response]:
-            if query_id is not None:
-                return self._open("POST", f"{table.path}/queries/{quote(query_id, safe='')}", table, until, body={})
             more = {"pageToken": page} if page else {}
+            if query_id is not None:
+                return self._pending(table, query_id, more, until)
             return self._open("POST", f"{table.path}/query", table, until, body={**body, **more})
 
-        return Answer(table, ask, self.endpoint, until, snapshot=not query.is_range)
+        return Answer(table, query, ask, Trust(self.endpoint), until)
 
     def changes(self, table: TableName, changes: Changes, deadline: float | None = None) -> Answer:
         """The change data feed of a range, streamed."""
-        until = deadline or time.monotonic() + LISTING_SECONDS
+        until = time.monotonic() + LISTING_SECONDS if deadline is None else deadline
         params = changes.params()
 
         def ask(page: str | None, query_id: str | None) -> AbstractContextManager[Response]:
             more = {"pageToken": page} if page else {}
+            if query_id is not None:
+                return self._pending(table, query_id, more, until)
             return self._open("GET", f"{table.path}/changes", table, until, params={**params, **more})
 
-        return Answer(table, ask, self.endpoint, until, snapshot=False)
+        return Answer(table, changes, ask, Trust(self.endpoint), until)
 
     def snapshot(self, table: TableName, version: int | None = None, query: Query | None = None) -> SharedSnapshot:
         """Every file of a table at a version, or now, complete; tried again as a whole where that may help."""
@@ -168,10 +172,16 @@ class SharingClient:
             answer = self.query(table, query or Query(version=version), deadline)
             files = list(answer.files())
             return SharedSnapshot(
-                answer.version, answer.id_scheme, answer.protocol, answer.metadata, files, answer.refresh_token
+                answer.version,
+                answer.id_scheme,
+                answer.protocol,
+                answer.metadata,
+                files,
+                answer.refresh_token,
+                answer.clock,
             )
 
-        return self._transport.retried(ask, LISTING_SECONDS)
+        return self.retried(ask)
 
     def retried(self, call: Callable[[float], T]) -> T:
         """Consumes a streamed answer as a whole, again and again where that may help."""
@@ -180,7 +190,7 @@ class SharingClient:
     def fresh_urls(
         self, table: TableName, version: int, ids: set[str], refresh_token: str | None = None
     ) -> dict[str, FreshUrls]:
-        """New signed URLs for files of a version.
+        """New signed URLs for files of a version; those that are no longer listed are missing from the answer.
 
         By refresh token where the server honours it, by version where history is shared, else from the newest version, if that is still the
         one. Servers exist that take the token and answer with another version, so the version of every answer is compared.
@@ -191,43 +201,39 @@ class SharingClient:
         newest = version
         for query in tries:
             try:
-                snapshot = self.snapshot(table, query=query)
-            except HistoryNotShared:
-                continue
+                newest, urls = self.retried(lambda deadline, q=query: self._urls(table, q, ids, deadline))  # type: ignore[misc]
             except SharingError as error:
-                if query.refresh_token is not None and error.kind == "stalling":
-                    continue
-                raise
-            newest = snapshot.version
+                # Tokens end and history may not be shared, said in whatever words. The newest version has to be listed.
+                passable = RequestRefused if query.refresh_token is None else SharingError
+                if query == tries[-1] or error.kind is not Kind.STALLING or not isinstance(error, passable):
+                    raise
+                continue
             if newest == version:
-                return {file.id: _fresh(file) for file in snapshot.files if file.id in ids}
+                return urls
         raise VersionMoved(f"{table} moved from version {version} to {newest} while its files were being read", newest)
+
+    def _urls(self, table: TableName, query: Query, ids: set[str], deadline: float) -> tuple[int, dict[str, FreshUrls]]:
+        answer = self.query(table, query, deadline)
+        urls = {file.id: _fresh(file, answer.clock) for file in answer.files() if file.id in ids}
+        return answer.version, urls
 
     def credentials(self, table: TableName, location: str | None = None) -> TemporaryCredentials:
         """Temporary credentials for the directory of a table."""
         body = {"location": location} if location else {}
-        answer = self._json("POST", f"{table.path}/temporary-table-credentials", str(table), body=body)
-        found = answer.get("credentials") if isinstance(answer, dict) else None
-        if not isinstance(found, dict):
-            raise AnswerBroken(f"the provider's answer about credentials for {table} has none")
-        kinds: dict[str, type[CloudCredentials]] = {
-            "awsTempCredentials": AwsCredentials,
-            "azureUserDelegationSas": AzureUserDelegationSas,
-            "gcpOauthToken": GcpOauthToken,
-        }
-        for name, kind in kinds.items():
-            if found.get(name) is not None:
-                cloud = _convert(found[name], kind)
-                return TemporaryCredentials(
-                    str(found.get("location", "")), int(found.get("expirationTime") or 0), cloud
-                )
-        raise AnswerBroken(
-            f"the provider sent credentials for {table} of a cloud that is not known: {', '.join(found)}"
-        )
+
+        def ask(deadline: float) -> TemporaryCredentials:
+            path = f"{table.path}/temporary-table-credentials"
+            with self._open("POST", path, table, deadline, body=body) as response:
+                granted = response.json(GrantedAnswer).credentials
+                if granted.cloud is None:
+                    raise AnswerBroken(f"the provider sent credentials for {table} of a cloud that is not known")
+                until = response.clock.until(granted.expiration_time)
+                return TemporaryCredentials(granted.location, granted.expiration_time, granted.cloud, until)
+
+        return self._transport.retried(ask)
 
     # ---- requests ------------------------------------------------------------------------------------------
 
-    @contextmanager
     def _open(
         self,
         method: str,
@@ -236,52 +242,41 @@ class SharingClient:
         deadline: float,
         params: dict[str, Any] | None = None,
         body: dict[str, Any] | None = None,
-    ) -> Iterator[Response]:
-        with self._transport.open(
+    ) -> AbstractContextManager[Response]:
+        return self._transport.open(
             method, path, str(table), deadline=deadline, params=params, body=body, headers=self._headers
-        ) as response:
-            yield response
+        )
 
-    def _json(
-        self,
-        method: str,
-        path: str,
-        what: str,
-        params: dict[str, Any] | None = None,
-        body: dict[str, Any] | None = None,
-    ) -> Any:
-        def ask(deadline: float) -> Any:
-            with self._transport.open(method, path, what, deadline=deadline, params=params, body=body) as response:
-                return response.json()
+    def _pending(
+        self, table: TableName, query_id: str, body: dict[str, Any], deadline: float
+    ) -> AbstractContextManager[Response]:
+        """The result of a query that the server needs time for."""
+        return self._open("POST", f"{table.path}/queries/{quote(query_id, safe='')}", table, deadline, body=body)
+
+    def _json(self, method: str, path: str, what: str, kind: type[T], params: dict[str, Any] | None = None) -> T:
+        def ask(deadline: float) -> T:
+            with self._transport.open(method, path, what, deadline=deadline, params=params) as response:
+                return response.json(kind)
 
         return self._transport.retried(ask)
 
-    def _pages(self, path: str, what: str, kind: type[T]) -> Iterator[T]:
-        """`items` may be missing, and the token of the next page "" or absent."""
+    def _pages(self, path: str, what: str, kind: type[Page[T]]) -> Iterator[T]:
         params: dict[str, Any] = {"maxResults": _PAGE}
+        tokens: set[str] = set()
+        deadline = time.monotonic() + _CATALOG_SECONDS
         while True:
-            answer = self._json("GET", path, what, params)
-            if not isinstance(answer, dict):
-                raise AnswerBroken(f"the provider's answer about {what} is not a list of pages")
-            for item in answer.get("items") or []:
-                yield _convert(item, kind)
-            token = answer.get("nextPageToken")
+            page = self._json("GET", path, what, kind, params)
+            yield from page.items or []
+            token = page.next_page_token
             if not token:
                 return
-            if token == params.get("pageToken"):
-                raise AnswerBroken(f"the provider's list of {what} never ends")
+            if token in tokens or time.monotonic() > deadline:
+                raise AnswerBroken(f"the provider's answer about {what} never ends")
+            tokens.add(token)
             params["pageToken"] = token
 
 
-def _convert(value: Any, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise AnswerBroken(f"the provider's answer is not what the protocol says: {error}") from None
-
-
-def _fresh(file: SharedFile) -> FreshUrls:
+def _fresh(file: SharedFile, clock: ServerClock) -> FreshUrls:
     vector = file.deletion_vector
-    return FreshUrls(
-        file.url, vector.path_or_inline if vector and vector.storage_type == "p" else None, file.expires_at
-    )
+    vector_url = vector.path_or_inline if vector and vector.storage_type == "p" else None
+    return FreshUrls(file.url, vector_url, file.expires_at, clock.until(file.expires_at))

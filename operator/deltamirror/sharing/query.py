@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,11 @@ class Query:
     @property
     def is_range(self) -> bool:
         return self.starting_version is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all files are asked for, and not those alone that a hint is about."""
+        return not self.is_range and not (self.predicate_hints or self.json_predicate_hints or self.limit_hint)
 
     def body(self) -> dict[str, Any]:
         fields = {
@@ -56,6 +61,10 @@ class Changes:
     ending_timestamp: datetime | None = None
     include_historical_metadata: bool = False
     max_files: int | None = None
+
+    version: ClassVar[None] = None
+    is_range: ClassVar[bool] = True
+    is_whole: ClassVar[bool] = False
 
     def params(self) -> dict[str, Any]:
         fields = {

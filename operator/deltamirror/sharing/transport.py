@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
+import threading
 import time
 from collections.abc import Callable, Iterator
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -21,19 +22,22 @@ from deltamirror.errors import Kind
 from deltamirror.sharing.auth import authorization
 from deltamirror.sharing.errors import (
     AnswerBroken,
-    CredentialsRejected,
-    HistoryNotShared,
-    NotShared,
+    NotASharingServer,
+    NotUnderstood,
     ProviderBroken,
     ProviderFailed,
     ProviderUnreachable,
-    RateLimited,
     RequestRefused,
     SharingError,
 )
 from deltamirror.sharing.gate import gate
 from deltamirror.sharing.network import Route
+from deltamirror.sharing.patience import Patience
 from deltamirror.sharing.profile import Profile
+from deltamirror.sharing.refusals import NOT_A_SERVER, Refusal
+from deltamirror.sharing.times import ServerClock, retry_after
+from deltamirror.sharing.unreachable import no_answer, origin
+from deltamirror.sharing.words import plain
 
 T = TypeVar("T")
 
@@ -44,6 +48,7 @@ LONGEST_WAIT = 20.0
 CONNECT_SECONDS, READ_SECONDS = 5.0, 120.0
 CALL_SECONDS, LISTING_SECONDS = 120.0, 3600.0
 REDIRECTS = 3
+LONGEST_ERROR, LONGEST_JSON = 100_000, 64 * 1024 * 1024
 
 
 class Transport:
@@ -53,13 +58,10 @@ class Transport:
         self._profile = profile
         self._route = route or Route.to("API")
         self._authorization = authorization(profile, self._route)
-        url = httpx.URL(profile.endpoint)
-        self.host = url.host
-        self._gate = gate(f"{url.scheme}://{url.netloc.decode()}")
-        timeout = httpx.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS, write=30, pool=60)
-        self._http = httpx.Client(
-            timeout=timeout, headers={"User-Agent": f"deltamirror/{__version__}"}, **self._route.httpx_arguments()
-        )
+        self.host = httpx.URL(profile.endpoint).host
+        self._gate = gate(origin(profile.endpoint))
+        self._http = self._route.http_client(headers={"User-Agent": f"deltamirror/{__version__}"})
+        self._lock = threading.Lock()
         self.requests = 0
 
     @property
@@ -82,7 +84,9 @@ class Transport:
             except SharingError as error:
                 failed_500 += isinstance(error, ProviderFailed) and error.status == 500
                 if failed_500 >= ATTEMPTS_AT_500:
-                    raise ProviderBroken(f"{error}, each of {failed_500} times", error_code=error.error_code) from None
+                    raise ProviderBroken(
+                        f"{error}, each of {failed_500} times", error_code=error.error_code, status=500
+                    ) from None
                 wait = self._wait_before_retry(error, attempt)
                 if wait is None or time.monotonic() + wait > deadline:
                     raise
@@ -92,11 +96,9 @@ class Transport:
     def _wait_before_retry(self, error: SharingError, attempt: int) -> float | None:
         if error.kind is Kind.STALLING or attempt == ATTEMPTS:
             return None
-        if isinstance(error, RateLimited) and error.retry_after is not None:
-            return error.retry_after if error.retry_after <= LONGEST_WAIT else None
-        if isinstance(error, ProviderUnreachable):
-            opens = self._gate.opens_in
-            return opens if opens <= LONGEST_WAIT else None
+        asked = self._gate.opens_in if isinstance(error, ProviderUnreachable) else error.retry_after
+        if asked:
+            return asked + random.uniform(0, BACKOFF) if asked <= LONGEST_WAIT else None
         return random.uniform(0, min(LONGEST_WAIT, BACKOFF * 2**attempt))
 
     @contextlib.contextmanager
@@ -113,98 +115,97 @@ class Transport:
     ) -> Iterator[Response]:
         """One attempt at one request. `what` is what a person would say is being asked for."""
         self._profile.check_expiry()
-        with self._gate.request():
-            response = self._send(method, self.endpoint + path, params, body, headers or {})
-            try:
-                if response.status_code != 200:
-                    raise self._refusal(response, what)
-                yield Response(response, deadline, what)
-            finally:
-                response.close()
+        tokens = [str(v) for sent in (params, body) for k, v in (sent or {}).items() if k.endswith("Token")]
+        answer = self._send(method, path, params, body, headers or {}, what, tokens, deadline)
+        with contextlib.closing(answer):
+            if answer.status != 200:
+                raise self._refusal(answer)
+            yield answer
 
     def _send(
-        self, method: str, url: str, params: dict[str, Any] | None, body: dict[str, Any] | None, headers: dict[str, str]
-    ) -> httpx.Response:
-        for _ in range(REDIRECTS):
-            self.requests += 1
-            authorized = {**headers, "Authorization": self._authorization.header()}
-            request = self._http.build_request(method, url, params=params, json=body, headers=authorized)
+        self,
+        method: str,
+        path: str,
+        params: dict[str, Any] | None,
+        body: dict[str, Any] | None,
+        headers: dict[str, str],
+        what: str,
+        tokens: list[str],
+        deadline: float,
+    ) -> Response:
+        """Follows redirects that stay with the provider, and renews a token that it has revoked, once."""
+        url = self.endpoint + path
+        redirects = renewals = 0
+        patience = Patience(deadline, READ_SECONDS)
+        timeouts = {"connect": CONNECT_SECONDS, "read": patience, "write": 30.0, "pool": CONNECT_SECONDS}
+        while True:
+            header = self._authorization.header()
+            request = self._http.build_request(
+                method,
+                url,
+                params=params,
+                json=body,
+                headers={**headers, "Authorization": header},
+                extensions={"timeout": timeouts},
+            )
+            response = self._once(request, deadline)
+            if response.is_redirect and redirects < REDIRECTS:
+                response.close()
+                redirects += 1
+                url, params = self._same_host(response), None
+            elif response.status_code == 401 and not renewals and self._authorization.renewable(header):
+                response.close()
+                renewals += 1
+            else:
+                return Response(response, what, self.host, [header.partition(" ")[2], *tokens])
+
+    def _once(self, request: httpx.Request, deadline: float) -> httpx.Response:
+        with self._gate.request(deadline):
+            with self._lock:
+                self.requests += 1
             try:
                 response = self._http.send(request, stream=True)
-            except httpx.TransportError as error:
-                raise self._unreachable(error) from None
+            except httpx.HTTPError as error:
+                raise no_answer(error, f"the provider at {self.host}", self._gate) from None
             self._gate.answered()
-            if not response.is_redirect:
-                return response
-            response.close()
-            url = self._same_host(response)
-            params = None
-        raise RequestRefused(f"the provider at {self.host} redirects in circles: check the endpoint of the profile")
+            return response
 
     def _same_host(self, response: httpx.Response) -> str:
         """A token goes nowhere but to the host that it is for."""
         target = response.next_request.url if response.next_request else httpx.URL("")
-        here = httpx.URL(self.endpoint)
-        if (target.scheme, target.host, target.port) != (here.scheme, here.host, here.port):
+        if origin(str(target)) != origin(self.endpoint):
+            where = plain(origin(str(target)), 100) if target.host else "nowhere"
             raise RequestRefused(
-                f"the provider at {self.host} redirects to {target.host or 'nowhere'}, which is not sent our token:"
+                f"the provider at {self.host} redirects to {where}, which is not sent our token:"
                 " ask the provider for a profile with the new endpoint"
             )
         return str(target)
 
-    def _unreachable(self, error: httpx.TransportError) -> SharingError:
-        what = str(error) or type(error).__name__
-        if "CERTIFICATE" in what.upper() or "SSL" in what.upper():
+    def _refusal(self, answer: Response) -> SharingError:
+        if 300 <= answer.status < 400:
             return RequestRefused(
-                f"the TLS certificate of the provider at {self.host} is not trusted ({what}):"
-                " set DELTAMIRROR_API_CA_BUNDLE if it is signed by an authority of your own"
+                f"the provider at {self.host} redirects in circles: check the endpoint of the profile",
+                status=answer.status,
             )
-        if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
-            return RequestRefused(f"the provider at {self.host} cannot be asked: {what}")
-        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
-            self._gate.silent()
-        return ProviderUnreachable(f"the provider at {self.host} does not answer: {what}")
-
-    def _refusal(self, response: httpx.Response, what: str) -> SharingError:
-        try:
-            body = response.read()[:100_000]
-        except httpx.HTTPError:
-            body = b""
-        code, message = error_body(body)
-        said = f': "{message}"' if message else ""
-        status = response.status_code
-        if status == 401 and self._authorization.rejected():
-            return ProviderFailed(f"the provider rejects a token for {what} that it gave us before", status=status)
-        if status in (401, 403):
-            return CredentialsRejected(
-                f"the provider rejects the token for {what} ({status}){said}: ask it for a new profile", error_code=code
-            )
-        if status == 404:
-            return NotShared(
-                f"{what} is not shared with this recipient{said}: `deltamirror list` shows what is", error_code=code
-            )
-        if status == 429:
-            retry_after = _retry_after(response)
-            if retry_after is not None:
-                self._gate.limit(retry_after)
-            return RateLimited(
-                f"the provider at {self.host} limits our requests (429)", retry_after=retry_after, error_code=code
-            )
-        if status >= 500:
-            return ProviderFailed(f"the provider failed with {status} on {what}{said}", error_code=code, status=status)
-        text = f"the provider refuses {what} ({status}){said}"
-        if code == "INVALID_PARAMETER_VALUE" and _about_history(message):
-            return HistoryNotShared(text, error_code=code)
-        return RequestRefused(text, error_code=code)
+        error = answer.refusal()
+        if error.retry_after is not None and error.kind is not Kind.STALLING:
+            self._gate.limit(error.retry_after)
+        return error
 
 
 class Response:
-    """An answer with status 200 whose body is still to be read."""
+    """An answer whose body is still to be read."""
 
-    def __init__(self, response: httpx.Response, deadline: float, what: str) -> None:
+    def __init__(self, response: httpx.Response, what: str, host: str, secrets: list[str]) -> None:
         self._response = response
-        self._deadline = deadline
         self._what = what
+        self._host = host
+        self._secrets = secrets
+        self.status = response.status_code
+        self.clock = ServerClock.of(response.headers)
+
+    def close(self) -> None:
+        self._response.close()
 
     @property
     def headers(self) -> httpx.Headers:
@@ -212,10 +213,12 @@ class Response:
 
     @property
     def table_version(self) -> int:
-        value = self.headers.get("delta-table-version", "")
-        if not value.isdigit():
+        value = self.headers.get("delta-table-version", "").strip()
+        if not re.fullmatch(r"[0-9]{1,18}", value):
+            self._check_content_type()
             raise AnswerBroken(
-                "the answer has no Delta-Table-Version header: is the endpoint of the profile a Delta Sharing server?"
+                f"the answer about {self._what} has no Delta-Table-Version header:"
+                " is the endpoint of the profile a Delta Sharing server?"
             )
         return int(value)
 
@@ -225,59 +228,72 @@ class Response:
         return {name.strip(): value.strip() for name, _, value in items if value}
 
     @property
-    def clock_skew(self) -> float:
-        """Seconds that the server's clock is ahead of ours, as far as its Date header tells."""
-        try:
-            return parsedate_to_datetime(self.headers.get("date", "")).timestamp() - time.time()
-        except (TypeError, ValueError):
-            return 0.0
+    def response_format(self) -> str:
+        """A server from before the header answers in parquet, and does not send it back."""
+        name = self.capabilities.get("responseformat", "parquet")
+        if name not in ("delta", "parquet"):
+            raise NotUnderstood(f"the provider answered about {self._what} in the format {plain(name, 40)!r}")
+        return name
+
+    @property
+    def ends_with_mark(self) -> bool:
+        """Whether the server promises an end mark."""
+        return self.capabilities.get("includeendstreamaction") == "true"
 
     def chunks(self) -> Iterator[bytes]:
+        self._check_content_type()
         try:
-            for chunk in self._response.iter_bytes():
-                yield chunk
-                if time.monotonic() > self._deadline:
-                    raise AnswerBroken(f"the provider took too long to answer about {self._what}")
+            yield from self._response.iter_bytes()
+        except httpx.TimeoutException:
+            raise AnswerBroken(f"the provider's answer about {self._what} was not complete in time") from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise AnswerBroken(f"the provider's answer about {self._what} broke off: {type(error).__name__}") from None
 
-    def json(self) -> Any:
-        content_type = self.headers.get("content-type", "")
+    def drain(self) -> None:
+        """Reads a body that nobody needs: a connection whose answer was left half-read is of no further use."""
+        self._body(LONGEST_ERROR)
+
+    def json(self, kind: type[T]) -> T:
+        """The whole body as a typed value."""
+        body = self._body(LONGEST_JSON)
+        if len(body) > LONGEST_JSON:
+            raise AnswerBroken(f"the provider's answer about {self._what} has no end")
         try:
-            return msgspec.json.decode(b"".join(self.chunks()))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            # msgspec names fields and types, never values. The others may show bytes.
+            why = str(error) if isinstance(error, msgspec.MsgspecError) else type(error).__name__
             raise AnswerBroken(
-                f"the answer about {self._what} is {content_type or 'something'}, not JSON: is the endpoint of the profile a Delta Sharing server?"
+                f"the provider's answer about {self._what} is not what the protocol says: {why}"
             ) from None
 
+    def refusal(self) -> SharingError:
+        """What an answer that is an error means."""
+        try:
+            body = self._body(LONGEST_ERROR)
+        except AnswerBroken:
+            body = b""
+        refusal = Refusal(
+            self.status,
+            body,
+            content_type=self.headers.get("content-type", "").lower(),
+            retry_after=retry_after(self.headers),
+        )
+        return refusal.error(self._what, self._host, self._secrets)
 
-def error_body(body: bytes) -> tuple[str | None, str]:
-    """errorCode and message of an error answer; hosted servers put a finer code into `details`."""
-    try:
-        content = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None, ""
-    if not isinstance(content, dict):
-        return None, ""
-    code = content.get("errorCode") or content.get("error_code")
-    for detail in content.get("details") or []:
-        metadata = detail.get("metadata") if isinstance(detail, dict) else None
-        if isinstance(metadata, dict) and isinstance(metadata.get("dsError"), str):
-            code = metadata["dsError"]
-    return (code if isinstance(code, str) else None), str(content.get("message") or "")[:500]
+    def gave_up(self, message: str, status: int | None) -> SharingError:
+        """What an error means that came after the answer had begun."""
+        return Refusal(status, message=message).error(self._what, self._host, self._secrets)
 
+    def _body(self, longest: int) -> bytes:
+        parts, length = [], 0
+        for chunk in self.chunks():
+            parts.append(chunk)
+            length += len(chunk)
+            if length > longest:
+                break
+        return b"".join(parts)
 
-def _about_history(message: str) -> bool:
-    """Servers have no code of its own for it; the reference server has these sentences."""
-    lowered = message.lower()
-    return "history sharing is not enabled" in lowered or "cdf is not enabled on table" in lowered
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    value = response.headers.get("retry-after", "").strip()
-    if value.isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
+    def _check_content_type(self) -> None:
+        if self.status == 200 and "html" in self.headers.get("content-type", "").lower():
+            raise NotASharingServer(NOT_A_SERVER.format(host=self._host))
