@@ -13,11 +13,13 @@ def describe_plan(plan: Plan) -> str:
         steps.append(f"copy {count(plan.files_to_copy, 'data file')} ({human(plan.bytes_to_copy)})")
     if plan.vectors:
         steps.append(f"copy {count(len(plan.vectors), 'deletion vector file')}")
-    if len(plan.entries) or plan.removes:
-        steps.append(f"add {len(plan.entries):,} and remove {plan.removes:,} files in the log")
+    new = plan.added
+    changes = {"added": new, "changed": plan.log_entries - new, "removed": plan.removes, "restored": plan.restored}
+    if said := [f"{number:,} {word}" for word, number in changes.items() if number]:
+        steps.append(f"files: {', '.join(said)}")
     if plan.metadata is not None or plan.protocol is not None:
         steps.append("write metadata")
-    text = f"source version {plan.source_version}: " + (", ".join(steps) or "nothing to do")
+    text = f"source version {plan.source_version}: " + ("; ".join(steps) or "nothing to do")
     if plan.dropped:
         text += f"\n  not mirrored: {', '.join(plan.dropped)}"
     return text

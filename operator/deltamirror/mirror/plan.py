@@ -63,6 +63,8 @@ class Plan:
     gone: Spool[Remove]
     """Files that left the table."""
     vectors: dict[str, VectorCopy]
+    added: int = 0
+    """Files that are new in the table."""
     files_to_copy: int = 0
     bytes_to_copy: int = 0
     live_files: int = 0
@@ -177,6 +179,7 @@ class Planner:
             count_rows=vector is not None and _records(file.stats) is None,
         )
         if entry.copy:
+            plan.added += 1
             plan.files_to_copy += 1
             plan.bytes_to_copy += file.size
         self._spool(entry)
